@@ -59,7 +59,7 @@ export const ALLOWED_PHRASES = [
 /** Files and folders that still contain such phrases. */
 export const NOT_YET_CLEAN = [
   ...['packages/cli/test/', 'packages/server/test/'],
-  ...['packages/sluice/test/', 'packages/traffic/test/'],
+  'packages/traffic/test/',
 ];
 
 const keepsTestsBack = /\.(?:only|skip|todo)\s*[.(]/g;

@@ -1,4 +1,4 @@
-/** Deadlines and slots that fall on the same millisecond, and clocks that are not steady. */
+/** Waiters whose turn and deadline are in the same millisecond, and clocks that change. */
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { type Clock, createLimiter, ManualClock, memoryStore } from '../src/index.ts';
 import { promisesOnly } from './promises-only.ts';
@@ -78,7 +78,7 @@ describe('a waiter due exactly at maxWaitMs, on the system clock', () => {
     const first = await limiter.check('p', 'a', { cost: 2 });
     if (!first.allowed) throw new Error('expected to be admitted');
     const waiting = [limiter.acquire('p', 'a'), limiter.acquire('p', 'a', { maxWaitMs: 1000 })];
-    // Nothing changes, but the first asks once more, and waits from then on.
+    // Changes no charge, but the first waiter checks again and starts a new wait.
     await limiter.settle(first.receipt, 2);
     await vi.advanceTimersByTimeAsync(1000);
     expect((await Promise.all(waiting)).map(({ allowed }) => allowed)).toEqual([true, true]);
@@ -122,7 +122,7 @@ describe('a waiter due exactly at maxWaitMs, on the system clock', () => {
     wait('third', 1_000);
     await vi.advanceTimersByTimeAsync(1_000);
     expect(ended).toEqual([['third', false]]);
-    // At most as long again as the clock was not looked at.
+    // The delay is at most the time since the clock was last read.
     await vi.advanceTimersByTimeAsync(5_000 + 4_000);
     expect(ended.slice(1)).toEqual([['first', true]]);
     await vi.advanceTimersByTimeAsync(10_000);

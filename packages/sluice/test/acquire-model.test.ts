@@ -1,10 +1,10 @@
-/** Waiting compared with a reference that searches one list for everything. */
+/** `acquire` compared with a reference model that searches one list of all waiters. */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { createLimiter, ManualClock, memoryStore, type Receipt, type Store } from '../src/index.ts';
 import { promisesOnly } from './promises-only.ts';
 import { ALGORITHMS } from './properties/traces.ts';
-import { WaitingModel, type Wanted } from './waiting-model.ts';
+import { WaitingModel, type WantedLimit } from './waiting-model.ts';
 
 const START_MS = 1_745_000_100_000;
 
@@ -46,7 +46,7 @@ async function expectSame(steps: readonly Step[], algorithm: string, store: Stor
   const receipts: Receipt[] = [];
   const stops: AbortController[] = [];
 
-  const start = (wanted: readonly Wanted[], waitMs: number): void => {
+  const start = (wanted: readonly WantedLimit[], waitMs: number): void => {
     const id = stops.push(new AbortController()) - 1;
     const { signal } = stops[id];
     limiter.acquire(wanted as never, { maxWaitMs: waitMs, signal }).then(

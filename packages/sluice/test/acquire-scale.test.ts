@@ -1,4 +1,4 @@
-/** Many waiters: the work for each grows at most with the logarithm, and comes in slices. */
+/** Many waiters: the work per waiter is at most logarithmic and is done in slices. */
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { describe, expect, it } from 'vitest';
@@ -14,7 +14,7 @@ import { promisesOnly } from './promises-only.ts';
 import { turn } from './rejections.ts';
 
 const START_MS = 1_745_000_100_000;
-/** More than a slice, but less than all: what one turn of the event loop may do at most. */
+/** The most waiters that one turn of the event loop may handle: more than one slice. */
 const MAX_IN_TURN = 1000;
 const MANY = 4000;
 
@@ -25,11 +25,11 @@ interface Queue {
   readonly limiter: SyncLimiter<{ p: { limit: number; window: number } }>;
   readonly stop: AbortController;
   readonly waiting: Waiting[];
-  /** The waiters that have ended, in that order. */
+  /** Indexes of the settled waiters, in the order in which they settled. */
   readonly ended: number[];
 }
 
-/** A full key with waiters behind it. */
+/** Returns a key at its limit with `count` waiters. */
 function queueOf(count: number, options: object, store?: Store): Queue {
   const clock = new ManualClock(START_MS);
   const policies = { p: { limit: count, window: 60_000 } };
@@ -59,7 +59,7 @@ describe('an event that concerns many waiters is handled in slices', () => {
     ['the end of the window', {}, ({ clock }) => clock.advance(60_000)],
     ['an aborted signal', { maxWaitMs: 1e6 }, ({ stop }) => stop.abort(new Error('over'))],
     ['close', {}, ({ limiter }) => void limiter.close()],
-  ])('%s', async (_, options, happen) => {
+  ])('%s is handled in slices', async (_, options, happen) => {
     const queue = queueOf(MANY, options);
     await settle();
     happen(queue);
@@ -152,7 +152,7 @@ describe('an event that concerns many waiters is handled in slices', () => {
 });
 
 describe('the work for a waiter', { retry: 2 }, () => {
-  /** The time of this process for arrivals and what follows, the least of some runs. */
+  /** Returns the CPU time of `count` arrivals and of `follow`, the least of three runs. */
   async function cost(count: number, follow: (queue: Queue) => unknown): Promise<number> {
     let least = Number.POSITIVE_INFINITY;
     for (let run = 0; run < 3; run++) {
@@ -173,7 +173,7 @@ describe('the work for a waiter', { retry: 2 }, () => {
     [
       'deadlines',
       async ({ clock, limiter, waiting }) => {
-        // Another charge after the window, so that none of them is served in time.
+        // Charges the full limit in each window, so that all waiters reach their deadlines.
         for (let ms = 60_000; ms <= 120_000; ms += 60_000) {
           clock.set(START_MS + ms);
           limiter.checkSync('p', 'a', { cost: limiter.peekSync('p', 'a').remaining });
@@ -182,7 +182,7 @@ describe('the work for a waiter', { retry: 2 }, () => {
         await Promise.all(waiting);
       },
     ],
-  ])('grows in proportion to their number: arrival and %s', async (_, follow) => {
+  ])('the CPU time of arrival and %s grows in proportion to the waiters', async (_, follow) => {
     await cost(1000, follow);
     const [few, many] = [await cost(4000, follow), await cost(16_000, follow)];
     // Four times as many: 4 times the work, 16 times if it were quadratic.
@@ -203,19 +203,19 @@ describe('the work for a waiter', { retry: 2 }, () => {
     };
     const least = (count: number): number => Math.min(...[0, 1, 2].map(() => run(count)));
     least(1000);
-    // The times are a few milliseconds at least, so that the clock of the processor can tell them.
+    // Enough timers for a few milliseconds, which CPU times can resolve.
     expect(least(200_000) / least(50_000)).toBeLessThan(11);
   });
 });
 
-describe('nothing is kept of waiters that have left', () => {
+describe('memory and timers of waiters that have left', () => {
   setFlagsFromString('--expose-gc');
   const collect = runInNewContext('gc') as () => void;
 
   it.each([
     ['a synchronous store', memoryStore],
     ['an asynchronous store', promisesOnly],
-  ])('behind a waiter that stays, on %s', async (_, open) => {
+  ])('aborted waiters are garbage-collected while another one waits, on %s', async (_, open) => {
     const clock = new ManualClock(START_MS);
     const store = open();
     const limiter = createLimiter({ policies: { p: '1/1s' }, clock, store });
@@ -228,7 +228,7 @@ describe('nothing is kept of waiters that have left', () => {
       const { signal } = stop;
       signals.push(new WeakRef(signal));
       limiter.acquire('p', 'a', { signal, maxWaitMs: 1e6 }).catch(() => {});
-      // The one before leaves, so that the line is never only the one that stays.
+      // Abort the previous waiter only now, so that the queue always has at least two waiters.
       last?.abort();
       last = stop;
       if (at % 100 === 0) await turn();
@@ -241,7 +241,7 @@ describe('nothing is kept of waiters that have left', () => {
     await limiter.close();
   });
 
-  it('has at most one timer, and none without waiters', async () => {
+  it('a limiter has at most one timer, and none without waiters', async () => {
     const inner = new ManualClock(START_MS);
     let timers = 0;
     let most = 0;

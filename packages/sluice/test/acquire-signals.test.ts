@@ -1,4 +1,4 @@
-/** How those who wait leave: called off by a signal they may share, or sent away by `close`. */
+/** Waiters that are rejected: by an abort signal, which many may share, or by `close`. */
 import { getEventListeners } from 'node:events';
 import { describe, expect, it, vi } from 'vitest';
 import { createLimiter, ManualClock, memoryStore, type Store } from '../src/index.ts';
@@ -17,7 +17,7 @@ function setUp(store: Store = memoryStore()) {
   return { clock, limiter, decisions, stop, signal: stop.signal };
 }
 
-/** How each of them ended. */
+/** Returns whether each was admitted, or its error. */
 const outcomes = async (waiting: readonly Promise<{ allowed: boolean }>[]) =>
   (await Promise.allSettled(waiting)).map((each) =>
     each.status === 'fulfilled' ? each.value.allowed : String(each.reason),
@@ -52,9 +52,9 @@ describe('a signal that many waiters share', () => {
   });
 
   it.each([
-    ['a store in memory', memoryStore],
-    ['a store that answers later', promisesOnly],
-  ])('takes them all away before anybody else asks, on %s', async (_, open) => {
+    ['a synchronous store', memoryStore],
+    ['an asynchronous store', promisesOnly],
+  ])('an abort removes all its waiters before the next check, on %s', async (_, open) => {
     const store = open();
     const { limiter, decisions, stop, signal } = setUp(store);
     await limiter.check('one', 'a');
@@ -65,7 +65,7 @@ describe('a signal that many waiters share', () => {
     stop.abort('over');
     expect(await outcomes(waiting)).toEqual(Array(5).fill('over'));
     await turn();
-    // Only who still waits has been asked for.
+    // One check, for the waiter without the signal.
     expect(decisions).toEqual([true, false, false]);
     await limiter.reset('one', 'a');
     expect(await outcomes([other])).toEqual([true]);
@@ -81,7 +81,7 @@ describe('a signal that is not an AbortSignal', () => {
   });
 });
 
-describe('closing', () => {
+describe('close', () => {
   it('close refunds a call that the store is deciding', async () => {
     const store = promisesOnly();
     const { limiter } = setUp(store);
@@ -92,9 +92,9 @@ describe('closing', () => {
     await limiter.close();
     expect(await outcomes(waiting)).toEqual(Array(2).fill('SluiceError: The limiter was closed'));
     await turn();
-    const onlooker = setUp(store).limiter;
+    const other = setUp(store).limiter;
     for (const key of ['a', 'b', 'c']) {
-      expect((await onlooker.peek('many', key)).remaining).toBe(8000);
+      expect((await other.peek('many', key)).remaining).toBe(8000);
     }
   });
 
@@ -115,7 +115,7 @@ describe('closing', () => {
   });
 });
 
-describe('a line', () => {
+describe('queues', () => {
   it('sends one check for a waiter that becomes first in two queues at once', async () => {
     const { limiter, decisions, stop, signal } = setUp();
     const both = ['a', 'b'].map((key) => ({ policy: 'one', key }) as const);
@@ -134,15 +134,15 @@ describe('a line', () => {
     const { limiter } = setUp(promisesOnly());
     await limiter.check('one', 'a');
     await limiter.check('one', 'b');
-    // Behind two who are asking, and asked about when both have been answered.
-    const patient = ['a', 'b'].map((key) => limiter.acquire('one', key));
+    // Both arrive while the store decides for the first waiters, and are estimated afterwards.
+    const unbounded = ['a', 'b'].map((key) => limiter.acquire('one', key));
     const both = ['a', 'b'].map((key) => ({ policy: 'one', key }) as const);
-    const hurried = [
+    const bounded = [
       limiter.acquire(both, { maxWaitMs: 1500 }),
       limiter.acquire('one', 'a', { maxWaitMs: 1500 }),
     ];
-    expect(await outcomes(hurried)).toEqual([false, false]);
+    expect(await outcomes(bounded)).toEqual([false, false]);
     await limiter.close();
-    expect(await outcomes(patient)).toHaveLength(2);
+    expect(await outcomes(unbounded)).toHaveLength(2);
   });
 });

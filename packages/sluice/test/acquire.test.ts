@@ -23,7 +23,7 @@ function setUp(store?: Store) {
   return { clock, limiter, log, note };
 }
 
-/** Lets promises settle, then moves on, a millisecond at a time. */
+/** Advances the clock by one millisecond at a time, and lets promises settle in between. */
 async function pass(clock: ManualClock, ms: number): Promise<void> {
   for (let passed = 0; passed < ms; passed++) {
     await settle();
@@ -74,11 +74,11 @@ describe.each([
     const { clock, limiter, log, note } = setUp(open());
     await limiter.check('one', 'a');
     note('impatient', limiter.acquire('one', 'a', { maxWaitMs: 999 }));
-    note('patient', limiter.acquire('one', 'a', { maxWaitMs: 1000 }));
+    note('unbounded', limiter.acquire('one', 'a', { maxWaitMs: 1000 }));
     await settle();
     expect(log).toEqual([['impatient', 0, false]]);
     await pass(clock, 1000);
-    expect(log[1]).toEqual(['patient', 1000, true]);
+    expect(log[1]).toEqual(['unbounded', 1000, true]);
   });
 
   it('acquire denies at once if the waiters ahead take longer than maxWaitMs', async () => {
@@ -177,7 +177,7 @@ describe.each([
     await limiter.check('one', 'a');
     note('waiting', limiter.acquire('one', 'a', { maxWaitMs: 2500 }));
     await settle();
-    // Somebody who does not stand in line is there first, in the very millisecond.
+    // A check, which does not queue, uses the capacity in the millisecond in which it is freed.
     clock.set(START_MS + 1000);
     expect((await stranger.check('one', 'a')).allowed).toBe(true);
     clock.advance(0);
@@ -191,7 +191,7 @@ describe.each([
     const policies = { one: { limit: 1, window: 1000 } };
     const stranger = createLimiter({ policies, store, clock });
     await limiter.check('one', 'a');
-    note('patient', limiter.acquire('one', 'a'));
+    note('unbounded', limiter.acquire('one', 'a'));
     note('bounded', limiter.acquire('one', 'a', { maxWaitMs: 2500 }));
     await settle();
     for (let second = 1; second <= 3; second++) {
@@ -265,11 +265,11 @@ describe('acquire', () => {
     const waiting = Array.from({ length: 5 }, (_, place) =>
       limiter.acquire('one', 'a', place === 0 ? {} : { signal }).catch(() => {}),
     );
-    let told = 0;
-    limiter.onDecision(() => told++);
+    let decisions = 0;
+    limiter.onDecision(() => decisions++);
     stop.abort();
     await Promise.all(waiting.slice(1));
-    expect(told).toBe(0);
+    expect(decisions).toBe(0);
   });
 
   it('a store error rejects one waiter, and the next one proceeds', async () => {
@@ -326,7 +326,7 @@ describe('acquire', () => {
   it.each(ALGORITHMS)(
     '%s: no waiter is denied that would have been admitted in time',
     async (algorithm) => {
-      // The same queues, patient and bounded: whoever the bound turned away was really too late.
+      // Runs the same queue twice: waiters denied by the bound are too late without it as well.
       const run = async (costs: readonly number[], used: number, maxWaitMs: number) => {
         const clock = new ManualClock(START_MS);
         const policies = { p: { limit: 10, window: 100, algorithm }, q: '1/40ms' } as const;
@@ -336,14 +336,14 @@ describe('acquire', () => {
         clock.advance(37);
         const times: number[] = [];
         const all = costs.map((cost, place) => {
-          // Every third one needs another limit too.
+          // Every third waiter needs a second limit.
           const also = place % 3 === 2 ? ([{ policy: 'q', key: 'a' }] as const) : [];
           const limits = [{ policy: 'p', key: 'a', cost } as const, ...also];
           return limiter.acquire(limits, { maxWaitMs }).then(({ allowed }) => {
             times[place] = allowed ? clock.now() - START_MS - 37 : Number.POSITIVE_INFINITY;
           });
         });
-        // Eight times a full limit take sixteen windows at the most.
+        // Eight waiters with the full limit each take at most sixteen windows.
         await pass(clock, 1700);
         await Promise.all(all);
         return times;
@@ -351,11 +351,11 @@ describe('acquire', () => {
       const queues = fc.array(fc.integer({ min: 1, max: 10 }), { minLength: 2, maxLength: 8 });
       await fc.assert(
         fc.asyncProperty(queues, fc.integer({ min: 1, max: 10 }), async (costs, used) => {
-          const patient = await run(costs, used, 10_000);
+          const unbounded = await run(costs, used, 10_000);
           const bounded = await run(costs, used, 150);
-          const firstTooLate = patient.findIndex((time) => time > 150);
-          const inTime = firstTooLate < 0 ? patient.length : firstTooLate;
-          expect(bounded.slice(0, inTime)).toEqual(patient.slice(0, inTime));
+          const firstTooLate = unbounded.findIndex((time) => time > 150);
+          const inTime = firstTooLate < 0 ? unbounded.length : firstTooLate;
+          expect(bounded.slice(0, inTime)).toEqual(unbounded.slice(0, inTime));
         }),
         { numRuns: Number(process.env.PROPERTY_RUNS ?? 12) },
       );
@@ -366,12 +366,12 @@ describe('acquire', () => {
     const clock = new ManualClock(START_MS);
     const limiter = createLimiter({ policies: { p: '1/1s' }, clock });
     await limiter.acquire('p', 'a');
-    const gone = limiter.acquire('p', 'a', { maxWaitMs: 10 });
-    expect((await gone).retryAfterMs).toBe(1000);
+    const denied = limiter.acquire('p', 'a', { maxWaitMs: 10 });
+    expect((await denied).retryAfterMs).toBe(1000);
     const waiting = limiter.acquire('p', 'a');
     clock.advance(1000);
     await waiting;
-    // Were anybody still in line, this one would have to wait behind them.
+    // A waiter that remained in the queue would delay this one.
     clock.advance(1000);
     expect((await limiter.acquire('p', 'a', { maxWaitMs: 0 })).allowed).toBe(true);
   });

@@ -5,7 +5,7 @@ import { ManualClock, systemClock } from '../src/index.ts';
 const DAY_MS = 86_400_000;
 
 describe('ManualClock', () => {
-  /** A clock, and a list of who was woken when. */
+  /** Returns a clock, and a list of the timers that fired, with their times. */
   function clockAt(startMs: number) {
     const clock = new ManualClock(startMs);
     const woken: [name: string, atMs: number][] = [];
@@ -155,7 +155,7 @@ describe('systemClock', () => {
   });
 
   it.each([1, 1_000, 2 ** 31 - 1, 2 ** 31, 60 * DAY_MS, 400 * DAY_MS])(
-    'wakes once, after %d ms and not before',
+    'systemClock fires once, after %d ms and not before',
     (delayMs) => {
       const wake = vi.fn();
       systemClock.schedule(delayMs, wake);
@@ -190,7 +190,7 @@ describe('systemClock', () => {
     ['at once', 1_000, 0],
     ['in the first slice of a long wait', 60 * DAY_MS, DAY_MS],
     ['in a later slice of a long wait', 60 * DAY_MS, 59 * DAY_MS],
-  ])('wakes nobody who was cancelled %s', (_when, delayMs, cancelledMs) => {
+  ])('systemClock does not fire a timer that was cancelled %s', (_when, delayMs, cancelledMs) => {
     const wake = vi.fn();
     const cancel = systemClock.schedule(delayMs, wake);
     vi.advanceTimersByTime(cancelledMs);

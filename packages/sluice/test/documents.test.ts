@@ -1,4 +1,4 @@
-/** Every block of TypeScript in the documents is run, and what it prints is what the page says. */
+/** Runs every TypeScript block of the documents and compares its output with the page. */
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -15,18 +15,18 @@ const TOKEN = 'secret';
 let redis: RedisServer;
 let client: Redis;
 
-/** Redis over HTTP, as some sell it: a command as a list, `result` or `error` as the answer. */
+/** Redis over HTTP, as hosted services offer it: replies with `result` or `error`. */
 const overHttp = createServer(async (request, response) => {
   expect(request.headers.authorization).toBe(`Bearer ${TOKEN}`);
   const [command, ...args]: string[] = JSON.parse(await textOf(request));
-  const answer = await client.call(command, args).then(
+  const reply = await client.call(command, args).then(
     (result) => ({ result }),
     (error: Error) => ({ error: error.message }),
   );
-  response.end(JSON.stringify(answer));
+  response.end(JSON.stringify(reply));
 });
 
-/** The pages find their Redis where their readers would put it. */
+/** Sets the environment variables that the pages read. */
 beforeAll(async () => {
   redis = await startRedis();
   client = new Redis(redis.url);
@@ -75,11 +75,10 @@ function blocksOf(page: string): Block[] {
 describe.each(pages)('%s', (page) => {
   const blocks = blocksOf(page);
 
-  it('has no blocks that nobody runs', () => {
-    // The one of `js` is run by packed.test.ts, in a folder of its own; those of `yaml` are loaded
-    // by the tests of the server's configuration, and the one of `http` is asked by those of
-    // sessions.
-    const known = [
+  it(`${page} has only blocks that a test runs or loads`, () => {
+    // packed.test.ts runs the `js` block. The tests of the server load the `yaml` blocks and send
+    // the `http` block.
+    const tested = [
       'ts',
       'text',
       'sh',
@@ -89,12 +88,12 @@ describe.each(pages)('%s', (page) => {
       ...(page === 'README.md' ? ['js'] : []),
       ...(page === 'docs/http-api.md' ? ['http'] : []),
     ];
-    expect(blocks.filter(({ language }) => !known.includes(language))).toEqual([]);
+    expect(blocks.filter(({ language }) => !tested.includes(language))).toEqual([]);
   });
 
   for (const [place, { language, text }] of blocks.entries()) {
     if (language !== 'ts') continue;
-    it(`block ${place} prints what the page says`, async () => {
+    it(`${page} shows the output of its block ${place}`, async () => {
       const expected = blocks[place + 1];
       expect(expected?.language).toBe('text');
       const file = `${folder}/${page.replaceAll(/\W/g, '-')}-${place}.ts`;
@@ -109,12 +108,12 @@ describe.each(pages)('%s', (page) => {
     });
   }
 
-  it('names tests that exist', () => {
+  it(`${page} names only tests that exist`, () => {
     const text = readFileSync(new URL(page, root), 'utf8');
     for (const [name] of text.matchAll(/\b[a-z][a-z-]*\.test\.ts/g)) expect(tests).toContain(name);
   });
 
-  it('links to pages that exist', () => {
+  it(`${page} links only to pages that exist`, () => {
     const text = readFileSync(new URL(page, root), 'utf8');
     for (const [, target] of text.matchAll(/\]\((?!https?:)([^)#]+)[^)]*\)/g)) {
       expect(existsSync(new URL(target, new URL(page, root))), target).toBe(true);
@@ -122,7 +121,7 @@ describe.each(pages)('%s', (page) => {
   });
 });
 
-it('docs/choosing-a-limit.md has the names that columns of logs are known by', () => {
+it('docs/choosing-a-limit.md lists the recognized names of log columns', () => {
   const page = readFileSync(new URL('docs/choosing-a-limit.md', root), 'utf8');
   for (const [part, names] of Object.entries(USUAL)) {
     const shown = names.map((name) => `\`${name}\``).join(' ');
@@ -132,7 +131,7 @@ it('docs/choosing-a-limit.md has the names that columns of logs are known by', (
   }
 });
 
-it('every package is published with a page and the licence', () => {
+it('every package has a README and the licence', () => {
   const licence = readFileSync(new URL('LICENSE', root), 'utf8');
   for (const name of readdirSync(new URL('packages', root))) {
     expect(existsSync(new URL(`packages/${name}/README.md`, root)), name).toBe(true);

@@ -5,7 +5,7 @@ import { SluiceError } from '../src/index.ts';
 const sources = new URL('../src/', import.meta.url);
 const page = readFileSync(new URL('../../../docs/errors.md', import.meta.url), 'utf8');
 
-/** The table in the source: each code with its meaning as the comment above it. */
+/** The codes in the source, each with the comment above it. */
 const table = [
   ...readFileSync(new URL('errors.ts', sources), 'utf8').matchAll(
     /^ {2}\/\*\* (.+) \*\/\n {2}(ERR_\w+): never;$/gm,
@@ -13,20 +13,20 @@ const table = [
 ].map(([, meaning, code]) => [code, meaning]);
 const codes = table.map(([code]) => code);
 
-/** The rows of the page's table, as they read: `CODE` and what it means. */
+/** The rows of the table in docs/errors.md: code and meaning. */
 const rows = page
   .split('\n')
   .map((line) => /^\| `(\w+)` \| (.+) \|$/.exec(line))
   .filter((row) => row !== null)
   .map(([, code, meaning]) => [code, meaning]);
 
-/** Every source file; the table names its codes without quotes. */
+/** The text of all source files. The list of codes has them without quotes. */
 const written = readdirSync(sources, { recursive: true, encoding: 'utf8' })
   .filter((path) => path.endsWith('.ts'))
   .map((path) => readFileSync(new URL(path, sources), 'utf8'))
   .join('\n');
 
-describe('the page of errors', () => {
+describe('docs/errors.md', () => {
   it('docs/errors.md lists every code with its meaning, in source order', () => {
     expect(codes.length).toBeGreaterThan(15);
     expect(rows).toEqual(table);
@@ -39,8 +39,8 @@ describe('the page of errors', () => {
   });
 });
 
-describe('the codes', () => {
-  it.each(codes)('%s is thrown somewhere', (code) => {
+describe('error codes', () => {
+  it.each(codes)('the sources throw %s', (code) => {
     expect(written).toContain(`'${code}'`);
   });
 
@@ -50,7 +50,7 @@ describe('the codes', () => {
   });
 });
 
-describe('a SluiceError', () => {
+describe('SluiceError', () => {
   it('SluiceError has a name, a code, a message and an optional cause', () => {
     const cause = new Error('why');
     const error = new SluiceError('ERR_CLOSED', 'The limiter has been closed', { cause });

@@ -7,7 +7,7 @@ import * as core from '../src/index.ts';
 import * as redis from '../src/stores/redis/index.ts';
 import * as testing from '../src/testing/index.ts';
 
-/** The names in a file that is an export list, types and values apart; anything else is refused. */
+/** Returns the exported types and values of a file. Throws if it has other statements. */
 function listed(path: string): { types: string[]; values: string[] } {
   const types: string[] = [];
   const values: string[] = [];
@@ -29,8 +29,8 @@ function listed(path: string): { types: string[]; values: string[] } {
 
 const namesOf = (module: object) => Object.keys(module).sort();
 
-describe('sluice exports', () => {
-  test('sluice exports these values', () => {
+describe('sluice', () => {
+  test('sluice exports exactly the listed values', () => {
     expect(namesOf(core)).toMatchInlineSnapshot(`
       [
         "ManualClock",
@@ -45,7 +45,7 @@ describe('sluice exports', () => {
     expect(listed('../src/index.ts').values).toEqual(namesOf(core));
   });
 
-  test('sluice exports these types', () => {
+  test('sluice exports exactly the listed types', () => {
     expect(listed('../src/index.ts').types).toMatchInlineSnapshot(`
       [
         "AcquireOptions",
@@ -92,8 +92,8 @@ describe('sluice exports', () => {
   });
 });
 
-describe('sluice/testing exports', () => {
-  test('sluice/testing exports these values', () => {
+describe('sluice/testing', () => {
+  test('sluice/testing exports exactly the listed values', () => {
     expect(namesOf(testing)).toMatchInlineSnapshot(`
       [
         "adapterContract",
@@ -105,7 +105,7 @@ describe('sluice/testing exports', () => {
     expect(listed('../src/testing/index.ts').values).toEqual(namesOf(testing));
   });
 
-  test('sluice/testing exports these types', () => {
+  test('sluice/testing exports exactly the listed types', () => {
     expect(listed('../src/testing/index.ts').types).toMatchInlineSnapshot(`
       [
         "AdapterCase",
@@ -122,8 +122,8 @@ describe('sluice/testing exports', () => {
   });
 });
 
-describe('sluice/redis exports', () => {
-  test('sluice/redis exports these values', () => {
+describe('sluice/redis', () => {
+  test('sluice/redis exports exactly the listed values', () => {
     expect(namesOf(redis)).toMatchInlineSnapshot(`
       [
         "redisStore",
@@ -132,7 +132,7 @@ describe('sluice/redis exports', () => {
     expect(listed('../src/stores/redis/index.ts').values).toEqual(namesOf(redis));
   });
 
-  test('sluice/redis exports these types', () => {
+  test('sluice/redis exports exactly the listed types', () => {
     expect(listed('../src/stores/redis/index.ts').types).toMatchInlineSnapshot(`
       [
         "DenyCacheOptions",
@@ -148,8 +148,8 @@ describe('sluice/redis exports', () => {
   });
 });
 
-describe('sluice/failure exports', () => {
-  test('sluice/failure exports these values', () => {
+describe('sluice/failure', () => {
+  test('sluice/failure exports exactly the listed values', () => {
     expect(namesOf(failure)).toMatchInlineSnapshot(`
       [
         "withFailurePolicy",
@@ -158,7 +158,7 @@ describe('sluice/failure exports', () => {
     expect(listed('../src/failure/index.ts').values).toEqual(namesOf(failure));
   });
 
-  test('sluice/failure exports these types', () => {
+  test('sluice/failure exports exactly the listed types', () => {
     expect(listed('../src/failure/index.ts').types).toMatchInlineSnapshot(`
       [
         "BreakerState",
@@ -169,8 +169,8 @@ describe('sluice/failure exports', () => {
   });
 });
 
-describe('sluice/engine exports', () => {
-  test('sluice/engine exports these values', () => {
+describe('sluice/engine', () => {
+  test('sluice/engine exports exactly the listed values', () => {
     expect(namesOf(engine)).toMatchInlineSnapshot(`
       [
         "DecisionRecord",
@@ -204,7 +204,7 @@ describe('sluice/engine exports', () => {
     expect(listed('../src/engine.ts').values).toEqual(namesOf(engine));
   });
 
-  test('sluice/engine exports these types', () => {
+  test('sluice/engine exports exactly the listed types', () => {
     expect(listed('../src/engine.ts').types).toMatchInlineSnapshot(`
       [
         "AlgorithmInfo",
@@ -224,8 +224,8 @@ describe('sluice/engine exports', () => {
   });
 });
 
-describe('sluice/http exports', () => {
-  test('sluice/http exports these values', () => {
+describe('sluice/http', () => {
+  test('sluice/http exports exactly the listed values', () => {
     expect(namesOf(http)).toMatchInlineSnapshot(`
       [
         "RequestLimiter",
@@ -241,7 +241,7 @@ describe('sluice/http exports', () => {
     expect(listed('../src/http/index.ts').values).toEqual(namesOf(http));
   });
 
-  test('sluice/http exports these types', () => {
+  test('sluice/http exports exactly the listed types', () => {
     expect(listed('../src/http/index.ts').types).toMatchInlineSnapshot(`
       [
         "AddressOptions",
@@ -267,7 +267,7 @@ describe('sluice/http exports', () => {
   });
 });
 
-describe('the adapters export', () => {
+describe('adapters', () => {
   test.each(['express', 'fastify', 'fetch', 'hono', 'koa', 'node'])(
     'sluice/%s exports its adapter',
     async (name) => {

@@ -9,7 +9,7 @@ const parts = fc.array(part, { minLength: 1, maxLength: 5 });
 const same = (left: readonly unknown[], right: readonly unknown[]): boolean =>
   left.length === right.length && left.every((each, place) => each === right[place]);
 
-/** Reads a key back into its parts, which only works if no two lists make the same key. */
+/** Splits a key into its parts, which is possible only if different lists have different keys. */
 function splitKey(key: string): string[] {
   const found = [''];
   for (const [character] of key.matchAll(/\\.|[^\\]/gsu)) {
@@ -71,7 +71,7 @@ describe('joinKey', () => {
     [['user', 42], 'user:42'],
     [[0.5, -1], '0.5:-1'],
     [['__proto__', '\u0000', '\ud800'], '__proto__:\u0000:\ud800'],
-  ])('joins %j to %j', (list, key) => {
+  ])('joinKey(%j) returns %j', (list, key) => {
     expect(joinKey(...list)).toBe(key);
   });
 
@@ -86,7 +86,7 @@ describe('joinKey', () => {
     [['a'], 'an array of 1'],
     [() => 'a', 'a function'],
     [Symbol('a'), '`Symbol(a)`'],
-  ])('refuses the part %o and says what it expected', (wrong, got) => {
+  ])('joinKey rejects the part %o and names the expected types', (wrong, got) => {
     const message = `Expected the parts of the key to be strings or numbers, got ${got}`;
     expect(() => joinKey('a', wrong as string)).toThrow(
       expect.objectContaining({ code: 'ERR_INVALID_KEY', message }),

@@ -334,7 +334,7 @@ describe('time', () => {
       allowed: false,
       retryAfterMs: 59_000,
     });
-    // What was written a day ahead was written by a wrong clock, and locks nobody out.
+    // A charge of a wrong clock, one day ahead, does not deny later calls.
     expect(limiter.checkSync('perMinute', 'b', { cost: 10 }).allowed).toBe(true);
   });
 });

@@ -1,4 +1,4 @@
-/** The memory store with its synchronous half hidden, as a store on a server would look. */
+/** The memory store without its synchronous methods, as an example of an asynchronous store. */
 import { memoryStore, type Store } from '../src/index.ts';
 
 export function promisesOnly(store = memoryStore()): Store {

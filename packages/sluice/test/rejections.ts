@@ -1,18 +1,18 @@
-/** Nothing that fails may go unheard: a rejection without a listener ends a process. */
+/** Detects unhandled rejections, which end a Node process. */
 import { afterAll, expect } from 'vitest';
 
-/** A turn of the real event loop, after which all that was ready has happened. */
+/** Resolves after one turn of the event loop. */
 export const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 
-/** At the end of the file, nothing must have been rejected without anybody to hear of it. */
+/** Expects at the end of the test file that there were no unhandled rejections. */
 export function expectNoUnhandledRejections(): void {
-  const heard: unknown[] = [];
-  const listen = (reason: unknown): void => void heard.push(reason);
+  const reasons: unknown[] = [];
+  const listen = (reason: unknown): void => void reasons.push(reason);
   process.on('unhandledRejection', listen);
   afterAll(async () => {
     await turn();
     await turn();
     process.off('unhandledRejection', listen);
-    expect(heard).toEqual([]);
+    expect(reasons).toEqual([]);
   });
 }

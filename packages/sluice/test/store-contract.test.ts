@@ -6,7 +6,7 @@ import { promisesOnly } from './promises-only.ts';
 describe('the store contract', () => {
   for (const { name, run } of storeContract) {
     it(`memory: ${name}`, () => run(() => memoryStore()));
-    it(`memory, through promises: ${name}`, () => run(() => promisesOnly(memoryStore())));
+    it(`memory, asynchronous methods: ${name}`, () => run(() => promisesOnly(memoryStore())));
   }
 
   it('the store contract detects a store that charges denied checks', async () => {

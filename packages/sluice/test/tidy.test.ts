@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-// @ts-expect-error The tool is plain JavaScript: what it exports is described right below.
+// @ts-expect-error The tool is plain JavaScript: its types are declared below.
 import * as tool from '../../../tools/tidy.mjs';
 
 interface SourceFile {
@@ -27,7 +27,7 @@ const realTree: (files: readonly SourceFile[]) => string[] = tool.realTree;
 
 const SRC = 'packages/sluice/src/';
 
-/** What the rule finds in files given as path and text. */
+/** Returns the violations of a rule in files, by path. */
 function found(name: string, files: Record<string, string>): string[] {
   const rule = rules.find((each) => each.name === name);
   if (!rule) throw new Error(`there is no rule ${name}`);
@@ -36,12 +36,12 @@ function found(name: string, files: Record<string, string>): string[] {
     .map(({ path, line, message }) => `${path}:${line}: ${message}`);
 }
 
-/** What the rule finds in one file of the source folder. */
+/** Returns the violations of a rule in one source file. */
 const foundIn = (name: string, path: string, text: string) => found(name, { [SRC + path]: text });
 
 const linesOf = (count: number) => 'const a = 1;\n'.repeat(count);
 
-test('every rule is put to the test below', () => {
+test('the tests in this file cover every rule', () => {
   expect(rules.map(({ name }) => name)).toEqual([
     'import arrows',
     'no import circles',
@@ -78,14 +78,14 @@ describe('import arrows', () => {
     ['testing/a.ts', "import { a } from '../index.ts';", 'testing/ may not import index.ts'],
     ['limiter.ts', "import '../test/a.ts';", 'limiter.ts may not import ../test/a.ts'],
     ['new.ts', '', 'has no row in the table of import arrows'],
-  ])('catch %s with %s', (path, text, message) => {
+  ])('%s may not contain %s', (path, text, message) => {
     expect(foundIn('import arrows', path, text)).toEqual([`${SRC + path}:1: ${message}`]);
   });
 
   test.each([
     ['api.ts', "import { type A } from './decision.ts';", 'decision.ts'],
     ['store.ts', "import { a } from './decision.ts';", 'decision.ts'],
-  ])('let only types into %s', (path, text, target) => {
+  ])('a type-only import arrow of %s rejects values', (path, text, target) => {
     expect(foundIn('import arrows', path, text)).toEqual([
       `${SRC + path}:1: ${path} may not import ${target} otherwise than as types`,
     ]);
@@ -93,13 +93,13 @@ describe('import arrows', () => {
     expect(foundIn('import arrows', path, asTypes)).toEqual([]);
   });
 
-  test.each(['node:fs', 'zod', 'sluice'])('keep the package %s out of the core', (name) => {
+  test.each(['node:fs', 'zod', 'sluice'])('the core may not import the package %s', (name) => {
     expect(foundIn('import arrows', 'limiter.ts', `\nimport '${name}';`)).toEqual([
       `${SRC}limiter.ts:2: limiter.ts may not import package ${name}`,
     ]);
   });
 
-  test('do not follow an import that only runtime can tell', () => {
+  test('an import of a computed name is rejected', () => {
     expect(foundIn('import arrows', 'policy-registry.ts', 'await import(name);')).toHaveLength(1);
   });
 
@@ -112,7 +112,7 @@ describe('import arrows', () => {
     ],
     ['testing/a.ts', "import { a } from './b.ts'; import { b } from '../limiter.ts';"],
     ['clock.ts', "// import { a } from './limiter.ts';"],
-  ])('let %s have %s', (path, text) => {
+  ])('%s may contain %s', (path, text) => {
     expect(foundIn('import arrows', path, text)).toEqual([]);
   });
 });
@@ -126,19 +126,19 @@ describe('import circles', () => {
 
   const circleText = 'policy-registry.ts -> limiter.ts -> policy-registry.ts';
 
-  test('are named in full, be it only types that go round', () => {
+  test('an import circle is reported with all its files, even if it has only types', () => {
     expect(found('no import circles', circle)).toEqual([
       `${SRC}limiter.ts:2: imports in a circle: ${circleText}`,
     ]);
   });
 
-  test('are not seen where two ways lead to one file', () => {
+  test('two import paths to one file are not a circle', () => {
     const broken = { ...circle, [`${SRC}policy-registry.ts`]: "import './store.ts';" };
     expect(found('no import circles', broken)).toEqual([]);
   });
 });
 
-describe('length', () => {
+describe('lengths', () => {
   test('a file has at most 400 lines', () => {
     expect(found('file length', { 'tools/a.mjs': linesOf(400), 'a.md': linesOf(401) })).toEqual([]);
     expect(found('file length', { 'tools/a.mjs': linesOf(401) })).toEqual([
@@ -162,7 +162,7 @@ describe('length', () => {
     expect(found('function length', { 'packages/a/test/a.ts': write(linesOf(79)) })).toEqual([]);
   });
 
-  test('a line has at most 100 columns, however many bytes these take', () => {
+  test('a line has at most 100 columns, regardless of their bytes', () => {
     expect(found('line length', { 'tools/a.mjs': `${'é'.repeat(100)}\n` })).toEqual([]);
     expect(found('line length', { 'tools/a.mjs': `\n${'é'.repeat(101)}\n` })).toEqual([
       'tools/a.mjs:2: 101 columns, at most 100',
@@ -170,46 +170,49 @@ describe('length', () => {
   });
 });
 
-describe('time', () => {
+describe('time only in the clock', () => {
   test.each([
     'Date.now()',
     'new Date(0)',
     'performance.now()',
     'setTimeout(() => {}, 1)',
     'globalThis.setInterval(() => {}, 1)',
-  ])('is read only in clock.ts, so not as %s elsewhere', (read) => {
+  ])('%s is rejected outside clock.ts', (read) => {
     expect(foundIn('time only in the clock', 'limiter.ts', `\nconst a = ${read};`)).toEqual([
       expect.stringMatching(/limiter\.ts:2: .* outside clock\.ts$/),
     ]);
     expect(foundIn('time only in the clock', 'clock.ts', `const a = ${read};`)).toEqual([]);
   });
 
-  test('may be talked about everywhere', () => {
+  test('comments and strings may mention the time', () => {
     const text = "// Date.now() lies.\nconst a = 'new Date(0)'; /* setTimeout(f) */";
     expect(foundIn('time only in the clock', 'limiter.ts', text)).toEqual([]);
   });
 });
 
-describe('left-overs', () => {
-  // In two pieces, so that the rule does not find them in this file.
-  test.each(['TO' + 'DO', 'FIX' + 'ME', 'X' + 'XX', 'HA' + 'CK'])('%s is one', (word) => {
-    expect(found('no left-overs', { 'docs/a.md': `fine\n${word}: later` })).toEqual([
-      `docs/a.md:2: ${word} is left over`,
-    ]);
-  });
+describe('forbidden text', () => {
+  // Concatenated, so that the rule does not find them in this file.
+  test.each(['TO' + 'DO', 'FIX' + 'ME', 'X' + 'XX', 'HA' + 'CK'])(
+    'no file may contain %s',
+    (marker) => {
+      expect(found('no left-overs', { 'docs/a.md': `fine\n${marker}: later` })).toEqual([
+        `docs/a.md:2: ${marker} is left over`,
+      ]);
+    },
+  );
 
-  test('the host of a registry is one', () => {
+  test('no file may contain the host of a registry', () => {
     const host = `https:${'//'}registry.example.org/a`;
     expect(found('no left-overs', { 'package-lock.json': `"resolved": "${host}"` })).toHaveLength(
       1,
     );
   });
 
-  test('words that only look alike are none', () => {
+  test('similar words are allowed', () => {
     expect(found('no left-overs', { 'README.md': 'hackney, todos and a registry.' })).toEqual([]);
   });
 
-  test('the core prints nothing', () => {
+  test('the core may not print', () => {
     const text = 'console.log(1);';
     expect(foundIn('no printing', 'policy-registry.ts', text)).toEqual([
       `${SRC}policy-registry.ts:1: console.log in the core`,
@@ -218,7 +221,7 @@ describe('left-overs', () => {
   });
 
   test.each(['test.only(f)', 'describe.skip(f)', "test.todo('a')", 'test.only.each([])(f)'])(
-    'no test is held back by %s',
+    'a test may not be disabled by %s',
     (call) => {
       expect(found('all tests run', { 'a.test.ts': `\n${call};` })).toHaveLength(1);
       expect(found('all tests run', { 'a.test.ts': `// ${call}\nconst a = \`${call}\`;` })).toEqual(
@@ -249,8 +252,8 @@ describe('plain language', () => {
   ];
 
   test.each(phrases)('rejects "%s" in documents, comments, strings and templates', (phrase) => {
-    const word = phrase.replace('unless ', '');
-    const message = `"${word}" has an established term`;
+    const found = phrase.replace('unless ', '');
+    const message = `"${found}" has an established term`;
     for (const path of ['docs/a.md', 'deploy/a.yaml', 'a.lua', 'Dockerfile', '.ci/run']) {
       expect(foundPhrases(path, `fine\nIt ${phrase}.`)).toEqual([`2: ${message}`]);
     }
@@ -279,7 +282,7 @@ describe('plain language', () => {
     ]);
   });
 
-  test('accepts identifiers, parts of words, test data and generated files', () => {
+  test('accepts identifiers, parts of longer words, test data and generated files', () => {
     expect(foundPhrases('a.ts', `const ${told} = 1;`)).toEqual([]);
     expect(foundPhrases('docs/a.md', 'untoldness, as newer, is awayday')).toEqual([]);
     expect(foundPhrases('packages/a/test/a.yaml', told)).toEqual([]);
@@ -307,8 +310,8 @@ describe('plain language', () => {
   });
 });
 
-describe('places', () => {
-  test('nothing unforeseen lies at the root', () => {
+describe('file locations', () => {
+  test('the root folder may contain only listed entries', () => {
     const files = { 'README.md': '', 'tools/a.mjs': '', 'notes/a.md': '', 'notes/b.md': '' };
     expect(found('no stray root entries', files)).toEqual(['notes:1: does not belong at the root']);
   });
@@ -349,17 +352,17 @@ describe('the tree in ARCHITECTURE.md', () => {
       'ARCHITECTURE.md': ['# A', '', '```tree', ...lines, '```', 'docs/none.md'].join('\n'),
     });
 
-  test('is what the tool prints', () => {
+  test('the tree that the tool prints is accepted', () => {
     expect(realTree(Object.entries(files).map(([path, text]) => ({ path, text })))).toEqual(tree);
     expect(foundWith(tree)).toEqual([]);
   });
 
-  test('may describe what it shows and show more than it has to', () => {
+  test('the tree may have descriptions and additional files', () => {
     expect(foundWith(tree.map((line) => `${line}    what it is for`))).toEqual([]);
     expect(foundWith([...tree, '      a.ts', 'README.md  first'])).toEqual([]);
   });
 
-  test('says what it lacks and what is stale in it', () => {
+  test('missing and stale entries of the tree are reported', () => {
     expect(foundWith(tree.map((line) => line.replace('in/', 'old/')))).toEqual([
       'ARCHITECTURE.md:3: packages/p/src/in/ is not in the tree',
       'ARCHITECTURE.md:9: packages/p/src/old/ is stale in the tree',
@@ -367,7 +370,7 @@ describe('the tree in ARCHITECTURE.md', () => {
   });
 
   test.each(['   odd.ts', '              deep.ts', 'a name that is not one', ''])(
-    'has no line like "%s"',
+    'the malformed line "%s" of the tree is reported',
     (line) => {
       expect(foundWith([...tree, line])).toEqual([
         'ARCHITECTURE.md:10: is not an indented name in the tree',
@@ -375,7 +378,7 @@ describe('the tree in ARCHITECTURE.md', () => {
     },
   );
 
-  test('has to be there', () => {
+  test('a missing tree is reported', () => {
     expect(found('the tree is the real one', files)).toEqual([
       'ARCHITECTURE.md:1: has no block that starts with ```tree',
     ]);

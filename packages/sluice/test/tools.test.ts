@@ -1,4 +1,4 @@
-/** The commands that people run, run as they run them. Needs a build: `npm test` makes one. */
+/** Runs the commands of package.json. Needs a build, which `npm test` makes. */
 import { spawnSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -16,12 +16,12 @@ function run(tool: string, ...parameters: string[]) {
 }
 
 describe('conformance', () => {
-  it('passes on the vectors and says how many', () => {
+  it('conformance passes on the vectors and prints their number', () => {
     const { status, stdout } = run('conformance.mjs', '--store', 'memory', vectors);
     expect({ status, stdout }).toEqual({ status: 0, stdout: '160 passed, 0 failed\n' });
   });
 
-  it('shows the first differences and fails', () => {
+  it('conformance prints the first differences and fails', () => {
     const file = JSON.parse(readFileSync(root + vectors, 'utf8'));
     file.cases[1].steps[2].expect.remaining += 1;
     const path = `${folder}/wrong.json`;
@@ -47,7 +47,7 @@ describe('conformance', () => {
     [['--sotre', 'memory', vectors], "Unknown option '--sotre'"],
     [[`${folder}/none.json`], 'no such file'],
     [['README.md'], 'README.md: '],
-  ])('refuses %j with a message', (parameters, message) => {
+  ])('conformance rejects %j with a message', (parameters, message) => {
     const { status, stderr } = run('conformance.mjs', ...parameters);
     expect(status).toBe(2);
     expect(stderr).toContain(message);
@@ -57,7 +57,7 @@ describe('conformance', () => {
 describe('event-loop', () => {
   const short = ['--operations', '4000', '--waiters', '1000', '--entries', '500'];
 
-  it('measures each library, and every waiter ends as it should', () => {
+  it('event-loop measures each library, with the expected outcome of every waiter', () => {
     const library = ['--library', 'packages/sluice/dist/index.js'];
     const { status, stdout } = run(
       'event-loop.mjs',
@@ -75,7 +75,7 @@ describe('event-loop', () => {
     expect(floor.ended).toEqual({ served: 1000 });
     for (const { ended, durations } of [ours, other]) {
       const { served, denied, ...rejected } = ended;
-      // On a slow machine some of those that wait for a deadline are served before it.
+      // On a slow machine some waiters are served before their deadline.
       expect(served).toBeGreaterThanOrEqual(400);
       expect(served + denied).toBe(600);
       expect(rejected).toEqual({ aborted: 200, 'The limiter was closed': 200 });
@@ -88,20 +88,20 @@ describe('event-loop', () => {
     }
   });
 
-  it('prints a table', () => {
+  it('event-loop prints a table', () => {
     const { status, stdout } = run('event-loop.mjs', ...short, '--window', '700');
     expect(status).toBe(0);
     expect(stdout).toMatch(/^ {2}event loop +\d+ +\d+\.\d{3} +\d+\.\d{3} +\d+\.\d{3}$/m);
   });
 
-  it('rejects an unknown option', () => {
+  it('event-loop rejects an unknown option', () => {
     const { status, stderr } = run('event-loop.mjs', '--waitres', '1');
     expect(status).not.toBe(0);
     expect(stderr).toContain("Unknown option '--waitres'");
   });
 });
 
-it('the commands in README.md are commands that package.json has', () => {
+it('package.json has all commands in README.md', () => {
   const readme = readFileSync(`${root}README.md`, 'utf8');
   const { scripts } = JSON.parse(readFileSync(`${root}package.json`, 'utf8'));
   const [, service] =

@@ -11,10 +11,10 @@ const admitted = (limiter: ReturnType<typeof open>) => {
 
 describe('a receipt', () => {
   it.each([
-    ['', (receipt: object) => receipt],
-    ['that is frozen ', Object.freeze],
-    ['that is sealed ', Object.seal],
-  ])('%sis refunded once', (_, prepare) => {
+    ['plain', (receipt: object) => receipt],
+    ['frozen', Object.freeze],
+    ['sealed', Object.seal],
+  ])('a %s receipt is refunded once', (_, prepare) => {
     const limiter = open();
     const receipt = admitted(limiter);
     prepare(receipt);
@@ -22,7 +22,7 @@ describe('a receipt', () => {
     expect(limiter.peekSync('p', 'a').remaining).toBe(10);
   });
 
-  it('a used receipt looks the same', () => {
+  it('a used receipt has the same properties as before', () => {
     const limiter = open();
     const receipt = admitted(limiter);
     const before = structuredClone(receipt);

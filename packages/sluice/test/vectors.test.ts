@@ -70,7 +70,7 @@ describe('vectors', () => {
       'Expected `expect` in step 0 of case 0 (x)',
     ],
     ['not json', 'JSON'],
-  ])('refuses %s', (file, message) => {
+  ])('runVectors rejects %s', (file, message) => {
     expect(() => parseVectors(file)).toThrow(message);
   });
 });

@@ -1,11 +1,11 @@
 /**
- * The reference for waiting: one list of waiters, searched from the front for everything. It asks a
- * limiter of its own, so it shares the decisions with what it is compared to, but no queue.
+ * Reference model of `acquire`: one list of waiters, searched from the front. It has its own
+ * limiter, so it shares the decisions with the implementation, but no queues.
  */
 import { estimateTurn } from '../src/acquire/waiters.ts';
 import { definePolicy, type ManualClock, type Receipt, type SyncLimiter } from '../src/index.ts';
 
-export interface Wanted {
+export interface WantedLimit {
   readonly policy: string;
   readonly key: string;
   readonly cost: number;
@@ -13,19 +13,19 @@ export interface Wanted {
 
 interface Waiter {
   readonly id: number;
-  readonly limits: readonly Wanted[];
+  readonly limits: readonly WantedLimit[];
   readonly deadlineMs: number;
-  askAtMs: number;
-  asked: boolean;
+  checkAtMs: number;
+  wasChecked: boolean;
 }
 
 type AnyLimiter = SyncLimiter<Record<string, never>>;
 
-const isSame = (one: Wanted, other: Wanted): boolean =>
+const isSame = (one: WantedLimit, other: WantedLimit): boolean =>
   one.policy === other.policy && one.key === other.key;
 
 export class WaitingModel {
-  /** How each waiter ended, by its id. */
+  /** The outcome of each waiter, by its id. */
   readonly outcomes = new Map<number, readonly unknown[]>();
   readonly receipts: Receipt[] = [];
   readonly #limiter: AnyLimiter;
@@ -39,12 +39,18 @@ export class WaitingModel {
     this.#policies = policies as Record<string, never>;
   }
 
-  arrive(id: number, limits: readonly Wanted[], maxWaitMs: number): void {
+  arrive(id: number, limits: readonly WantedLimit[], maxWaitMs: number): void {
     const nowMs = this.#clock.now();
-    const waiter = { id, limits, deadlineMs: nowMs + maxWaitMs, askAtMs: nowMs, asked: false };
+    const waiter = {
+      id,
+      limits,
+      deadlineMs: nowMs + maxWaitMs,
+      checkAtMs: nowMs,
+      wasChecked: false,
+    };
     this.#waiters.push(waiter);
     this.#settle();
-    if (!this.#waiters.includes(waiter) || waiter.asked) return;
+    if (!this.#waiters.includes(waiter) || waiter.wasChecked) return;
     const late = this.#waits(waiter).some((waitMs) => nowMs + waitMs > waiter.deadlineMs);
     if (late) this.#deny(waiter);
     this.#expire();
@@ -62,19 +68,19 @@ export class WaitingModel {
     this.#settle();
   }
 
-  reset(limit: Wanted): void {
+  reset(limit: WantedLimit): void {
     this.#limiter.resetSync(limit.policy, limit.key);
     this.#nudge(limit);
     this.#settle();
   }
 
-  /** Moves on by one millisecond. */
+  /** Advances the clock by one millisecond. */
   tick(): void {
     this.#clock.advance(1);
     this.#expire();
   }
 
-  /** Denies the waiters whose deadlines have come, after those that can be served. */
+  /** Serves the waiters that can be served, then denies those whose deadlines have passed. */
   #expire(): void {
     this.#settle();
     for (;;) {
@@ -85,39 +91,39 @@ export class WaitingModel {
     }
   }
 
-  #ahead(waiter: Waiter, limit: Wanted): Waiter[] {
+  #ahead(waiter: Waiter, limit: WantedLimit): Waiter[] {
     const before = this.#waiters.slice(0, this.#waiters.indexOf(waiter));
     return before.filter((other) => other.limits.some((each) => isSame(each, limit)));
   }
 
-  #nudge(limit: Wanted): void {
+  #nudge(limit: WantedLimit): void {
     const first = this.#waiters.find(({ limits }) => limits.some((each) => isSame(each, limit)));
-    if (first) first.askAtMs = this.#clock.now();
+    if (first) first.checkAtMs = this.#clock.now();
   }
 
-  /** Lets the first waiters ask until none has a reason to. */
+  /** Checks the first waiters until none is due. */
   #settle(): void {
     for (;;) {
       const nowMs = this.#clock.now();
       const next = this.#waiters.find(
         (waiter) =>
-          waiter.askAtMs <= nowMs &&
+          waiter.checkAtMs <= nowMs &&
           waiter.limits.every((limit) => this.#ahead(waiter, limit).length === 0),
       );
       if (next === undefined) return;
-      next.asked = true;
+      next.wasChecked = true;
       const decision = this.#limiter.checkSync(next.limits as never);
-      next.askAtMs = nowMs + decision.retryAfterMs;
+      next.checkAtMs = nowMs + decision.retryAfterMs;
       if (decision.allowed) {
         this.receipts.push(decision.receipt);
         this.#end(next, ['served']);
-      } else if (next.askAtMs > next.deadlineMs) {
+      } else if (next.checkAtMs > next.deadlineMs) {
         this.#end(next, ['denied', decision.retryAfterMs]);
       }
     }
   }
 
-  /** The shortest wait of a waiter behind the others, for each of its limits. */
+  /** Returns the shortest wait of a waiter behind the others, for each of its limits. */
   #waits(waiter: Waiter): number[] {
     return waiter.limits.map((limit) => {
       const { policy: name, key, cost } = limit;

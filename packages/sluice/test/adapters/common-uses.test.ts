@@ -24,7 +24,7 @@ function appWith(...middlewares: readonly Middleware[]): express.Express {
 const from = (address: string) => ({ headers: { 'x-forwarded-for': address } });
 
 describe('trust proxy of Express', () => {
-  it('limits by the address that Express determines', async () => {
+  it('Express: limits by the address that trust proxy determines', async () => {
     const app = express().set('trust proxy', 1);
     app.use(rateLimit({ limit: 1, window: '1h' }) as never);
     app.get('/', (_request, response) => void response.send('hello'));
@@ -35,7 +35,7 @@ describe('trust proxy of Express', () => {
     });
   });
 
-  it('warns once if it is true', async () => {
+  it('Express: warns once if trust proxy is true', async () => {
     const codes: string[] = [];
     const app = express().set('trust proxy', true);
     const onWarning = ({ code }: { code: string }): void => void codes.push(code);
@@ -47,7 +47,7 @@ describe('trust proxy of Express', () => {
     });
   });
 
-  it('warns about an ignored header if it is not set', async () => {
+  it('Express: warns about an ignored header if trust proxy is not set', async () => {
     const codes: string[] = [];
     const onWarning = ({ code }: { code: string }): void => void codes.push(code);
     const app = appWith(rateLimit({ limit: 9, window: '1h', onWarning }));
@@ -59,7 +59,7 @@ describe('trust proxy of Express', () => {
 });
 
 describe('limiters on one store', () => {
-  it('share counters only if they have the same name', async () => {
+  it('limiters on one store share counters only if they have the same name', async () => {
     const store = memoryStore();
     const [wide, tight] = [
       { limit: 10, window: '1h' },
@@ -67,11 +67,11 @@ describe('limiters on one store', () => {
     ] as const;
     const app = appWith(rateLimit({ ...wide, store }), rateLimit({ ...tight, store }));
     await withServer(createServer(app), async (url) => {
-      const answers = [];
-      for (let call = 0; call < 4; call++) answers.push(await fetch(url));
-      expect(answers.map(({ status }) => status)).toEqual([200, 200, 200, 429]);
+      const responses = [];
+      for (let call = 0; call < 4; call++) responses.push(await fetch(url));
+      expect(responses.map(({ status }) => status)).toEqual([200, 200, 200, 429]);
       // One header lists both.
-      expect(answers[0].headers.get('ratelimit')).toBe(
+      expect(responses[0].headers.get('ratelimit')).toBe(
         '"default";r=9;t=3600, "default.2";r=2;t=3600',
       );
     });
@@ -83,8 +83,8 @@ describe('limiters on one store', () => {
     expect((await other(new Request('http://localhost/'))).status).toBe(429);
   });
 
-  it('apply a failure policy to a store without one', async () => {
-    const fail = (): Promise<never> => Promise.reject(new Error('gone'));
+  it('limiters apply a failure policy to a store without one', async () => {
+    const fail = (): Promise<never> => Promise.reject(new Error('closed'));
     const store: Store = { decide: fail, adjust: fail, reset: fail, close: async () => {} };
     const options = { windowMs: 60_000, limit: 1, store } as const;
     const lenient = appWith(rateLimit({ ...options, passOnStoreError: true }));
@@ -104,7 +104,7 @@ describe('limiters on one store', () => {
 });
 
 describe('a denied request in Express', () => {
-  it('is passed to the handler, which may call next', async () => {
+  it('Express: a denied request is passed to the handler option, which may call next', async () => {
     const limit = rateLimit({
       limit: 1,
       window: '1h',
@@ -121,7 +121,7 @@ describe('a denied request in Express', () => {
     });
   });
 
-  it('gets statusCode and message, also from a function that responds', async () => {
+  it('Express: a denied request gets statusCode and message, also from a function', async () => {
     const message = (_request: unknown, response: { json(body: unknown): void }): void =>
       response.json({ slow: 'down' });
     const limit = rateLimit({ limit: 1, window: '1h', statusCode: 420, message });
@@ -140,7 +140,7 @@ describe('a denied request in Express', () => {
     );
   });
 
-  it('gets 413 if its cost is above the limit', async () => {
+  it('Express: a request with a cost above the limit gets 413', async () => {
     const limit = rateLimit({ limit: 5, window: '1h', cost: () => 6 });
     const app = express();
     app.use(limit as never);
@@ -153,7 +153,7 @@ describe('a denied request in Express', () => {
     });
   });
 
-  it('counts by requestWasSuccessful', async () => {
+  it('Express: requestWasSuccessful determines which requests count', async () => {
     const limit = rateLimit({
       windowMs: 60_000,
       limit: 1,
@@ -168,7 +168,7 @@ describe('a denied request in Express', () => {
 });
 
 describe('compatibility with express-rate-limit', () => {
-  it('default export, limit of 5 by default, numeric keys', async () => {
+  it('Express: has a default export, a default limit of 5 and numeric keys', async () => {
     const limit = expressLimit({ windowMs: 60_000, keyGenerator: () => 42, validate: false });
     await withServer(createServer(appWith(limit)), async (url) => {
       const statuses = [];
@@ -178,7 +178,7 @@ describe('compatibility with express-rate-limit', () => {
     expect(ipKeyGenerator('2001:db8::1')).toBe('2001:db8::/64');
   });
 
-  it('no options: throws ERR_INVALID_OPTION', () => {
+  it('Express: throws ERR_INVALID_OPTION without options', () => {
     expect(() => rateLimit()).toThrow(expect.objectContaining({ code: 'ERR_INVALID_OPTION' }));
   });
 });
@@ -193,10 +193,12 @@ it('Fastify: HEAD and GET of a route share its limit', async () => {
     { config: { rateLimit: { limit: 2, window: '1h' } } as never },
     async () => 'hi',
   );
-  const ask = async (method: 'GET' | 'HEAD', url = '/') =>
+  const statusOf = async (method: 'GET' | 'HEAD', url = '/') =>
     (await app.inject({ method, url })).statusCode;
-  expect([await ask('GET'), await ask('HEAD'), await ask('GET')]).toEqual([200, 200, 429]);
-  expect(await ask('GET', '/other')).toBe(200);
+  expect([await statusOf('GET'), await statusOf('HEAD'), await statusOf('GET')]).toEqual([
+    200, 200, 429,
+  ]);
+  expect(await statusOf('GET', '/other')).toBe(200);
   await app.close();
 });
 
@@ -204,9 +206,13 @@ it('Fastify: limits by the address that trustProxy determines', async () => {
   const app = fastify({ trustProxy: '127.0.0.1' });
   await app.register(fastifyLimit, { limit: 1, window: '1h' });
   app.get('/', async () => 'hello');
-  const ask = async (address: string): Promise<number> =>
+  const statusOf = async (address: string): Promise<number> =>
     (await app.inject({ url: '/', headers: { 'x-forwarded-for': address } })).statusCode;
-  const statuses = [await ask('203.0.113.1'), await ask('203.0.113.2'), await ask('203.0.113.1')];
+  const statuses = [
+    await statusOf('203.0.113.1'),
+    await statusOf('203.0.113.2'),
+    await statusOf('203.0.113.1'),
+  ];
   expect(statuses).toEqual([200, 200, 429]);
   await app.close();
 });
@@ -228,15 +234,15 @@ it('Fastify: warns once if trustProxy is true', async () => {
 
 it('Fastify: only routes that settle decisions have an onResponse hook', async () => {
   const app = fastify();
-  const known: Record<string, boolean> = {};
+  const hasHook: Record<string, boolean> = {};
   await app.register(fastifyLimit, { limit: 9, window: '1h', key: () => 'one' });
   app.addHook('onRoute', ({ url, onResponse }) => {
-    known[url] = onResponse !== undefined;
+    hasHook[url] = onResponse !== undefined;
   });
   const config = { rateLimit: { limit: 1, window: '1h', count: 'failures' } } as never;
   app.get('/plain', async () => 'hello');
   app.get('/login', { config }, async () => 'hello');
-  expect(known).toEqual({ '/plain': false, '/login': true });
+  expect(hasHook).toEqual({ '/plain': false, '/login': true });
   for (let call = 0; call < 3; call++) {
     expect((await app.inject('/login')).statusCode).toBe(200);
     // Successful requests are refunded after the response.
@@ -252,21 +258,27 @@ it('Fastify: a route with its own limits inherits no key or cost of the plugin',
   app.get('/', { config: { rateLimit: { limits: several } } as never }, async () => 'hello');
   const own = { limit: 4, keyGenerator: () => 'other' };
   app.get('/own', { config: { rateLimit: own } as never }, async () => 'hello');
-  const ask = async (url: string, user: string) =>
+  const statusOf = async (url: string, user: string) =>
     (await app.inject({ url, headers: { 'x-user': user } })).statusCode;
-  expect([await ask('/', 'ada'), await ask('/', 'bob'), await ask('/', 'ada')]).toEqual([
-    200, 200, 429,
-  ]);
-  expect([await ask('/own', 'ada'), await ask('/own', 'bob')]).toEqual([200, 429]);
+  expect([
+    await statusOf('/', 'ada'),
+    await statusOf('/', 'bob'),
+    await statusOf('/', 'ada'),
+  ]).toEqual([200, 200, 429]);
+  expect([await statusOf('/own', 'ada'), await statusOf('/own', 'bob')]).toEqual([200, 429]);
   await app.close();
 });
 
 it('a fetch handler with numeric trustProxy needs no socket address', async () => {
   const limited = fetchLimit({ limit: 1, window: '1h', trustProxy: 1, ...silent });
   const handle = limited(() => new Response('hello'));
-  const ask = async (address: string): Promise<number> =>
+  const statusOf = async (address: string): Promise<number> =>
     (await handle(new Request('http://localhost/', from(address)))).status;
-  const statuses = [await ask('203.0.113.1'), await ask('203.0.113.2'), await ask('203.0.113.1')];
+  const statuses = [
+    await statusOf('203.0.113.1'),
+    await statusOf('203.0.113.2'),
+    await statusOf('203.0.113.1'),
+  ];
   expect(statuses).toEqual([200, 200, 429]);
 });
 

@@ -25,8 +25,10 @@ const stores = {
     redisStore(open.client, { prefix: `a${opened++}:`, onFailure: 'throw', deadlineMs: 10_000 }),
 };
 
-describe.each(Object.entries(adapters))('%s', (_, adapter) => {
-  describe.each(Object.entries(stores))('over %s', (_name, openStore) => {
-    for (const { name, run } of adapterContract) it(name, () => run(adapter, openStore));
+describe.each(Object.entries(adapters))('%s', (adapterName, adapter) => {
+  describe.each(Object.entries(stores))('over %s', (storeName, openStore) => {
+    for (const { name, run } of adapterContract) {
+      it(`${adapterName} over ${storeName}: ${name}`, () => run(adapter, openStore));
+    }
   });
 });

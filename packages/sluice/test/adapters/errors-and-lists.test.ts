@@ -26,7 +26,7 @@ describe('a handler behind sluice/node that throws', () => {
     ['an error with an invalid status', Object.assign(new Error('mine'), { status: 'NOT_FOUND' })],
     ['an error with a success status', Object.assign(new Error('mine'), { status: 200 })],
     ['null', null],
-  ])('%s: responds with 500 and keeps the connection', async (_, error) => {
+  ])('%s: a handler that throws results in 500 and keeps the connection', async (_, error) => {
     const limited = nodeLimit(MANY)((_request, response) => {
       response.setHeader('content-length', 1000);
       throw error;
@@ -76,8 +76,8 @@ describe('network lists', () => {
       expressLimit({ ...ONE, deny: ['loopback'], statusCode: 420, message: 'slow' }) as never,
     );
     await withServer(createServer(app), async (url) => {
-      const answer = await fetch(url);
-      expect([answer.status, await answer.json()]).toEqual([
+      const response = await fetch(url);
+      expect([response.status, await response.json()]).toEqual([
         403,
         { type: 'about:blank', title: 'Forbidden', status: 403 },
       ]);
@@ -93,11 +93,11 @@ describe('network lists', () => {
   });
 });
 
-describe('rejects invalid options', () => {
+describe('invalid options', () => {
   it.each([
-    ['allow that is not a list', { ...ONE, allow: '10.0.0.0/8' }, '`allow` to be a list'],
-    ['deny that is null', { ...ONE, deny: null }, '`deny` to be a list'],
-    ['store that is null', { ...ONE, store: null }, '`store` to be a store'],
+    ['an allow option that is not a list', { ...ONE, allow: '10.0.0.0/8' }, '`allow` to be a list'],
+    ['a deny option that is null', { ...ONE, deny: null }, '`deny` to be a list'],
+    ['a store that is null', { ...ONE, store: null }, '`store` to be a store'],
     [
       'two options for count',
       { ...ONE, count: 'successes', skipSuccessfulRequests: true },
@@ -108,7 +108,7 @@ describe('rejects invalid options', () => {
       { ...ONE, onFailure: 'deny', passOnStoreError: true },
       'one of onFailure and passOnStoreError',
     ],
-  ])('%s', (_, options, message) => {
+  ])('fetchLimit rejects %s', (_, options, message) => {
     expect(() => fetchLimit(options as never)).toThrow(message);
     expect(() => fetchLimit(options as never)).toThrow(SluiceError);
   });
@@ -116,7 +116,7 @@ describe('rejects invalid options', () => {
   it.each([
     ['an unknown option', { limt: 1 }, 'limt'],
     ['trustProxy: true', { window: '1m', trustProxy: true }, 'trustProxy to be the number'],
-  ])('%s, also without a limit', async (_, options, message) => {
+  ])('Fastify and Nest reject %s, also without a limit', async (_, options, message) => {
     await expect(async () => {
       await fastify().register(fastifyLimit, options as never);
     }).rejects.toThrow(message);

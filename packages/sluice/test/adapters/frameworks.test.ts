@@ -32,7 +32,7 @@ describe('Express', () => {
     }
   }
 
-  it('routes with the same limiter share its limit, others do not', async () => {
+  it('Express: routes with the same limiter share its limit, others do not', async () => {
     const app = express();
     const shared = expressLimit({ limit: 3, window: '1h' });
     app.get(['/a', '/b'], shared as never, (_request, response) => void response.send('hello'));
@@ -46,7 +46,7 @@ describe('Express', () => {
     });
   });
 
-  it('request.rateLimit has the decision, and resetKey resets a key', async () => {
+  it('Express: request.rateLimit has the decision, and resetKey resets a key', async () => {
     const app = express();
     const limit = expressLimit({ limit: 2, window: '1h', keyGenerator: () => 'one' });
     app.use(limit as never);
@@ -77,14 +77,14 @@ describe('Express', () => {
     return said;
   }
 
-  it('each limiter sets its own property of the request', async () => {
+  it('Express: each limiter sets its own property of the request', async () => {
     const two = expressLimit({ limit: 9, window: '1h', requestPropertyName: 'second' });
     const both = [expressLimit({ limit: 9, window: '1h' }), two];
     expect(await saidUnder('rateLimit', ...both)).toMatchObject([{ used: 1 }, { used: 2 }]);
     expect(await saidUnder('second', ...both)).toMatchObject([{ used: 3 }, { used: 4 }]);
   });
 
-  it('a handler and a later limiter can overwrite the property', async () => {
+  it('Express: a handler and a later limiter can overwrite the request property', async () => {
     const write = (request: object, _response: unknown, next: () => void): void => {
       Object.assign(request, { rateLimit: 'mine' });
       next();
@@ -94,12 +94,12 @@ describe('Express', () => {
     expect(await saidUnder('rateLimit', write, limit)).toMatchObject([{ used: 3 }, { used: 4 }]);
   });
 
-  it('requestPropertyName overwrites an existing property', async () => {
+  it('Express: requestPropertyName overwrites an existing property', async () => {
     const limit = expressLimit({ limit: 9, window: '1h', requestPropertyName: 'statusMessage' });
     expect(await saidUnder('statusMessage', limit)).toMatchObject([{ used: 1 }, { used: 2 }]);
   });
 
-  it('requests of node:http get the property too', async () => {
+  it('Express: requests of node:http get the request property too', async () => {
     const limit = expressLimit({ limit: 9, window: '1h' });
     const said: unknown[] = [];
     const server = createServer((request, response) => {
@@ -114,7 +114,7 @@ describe('Express', () => {
 });
 
 describe('Fastify', () => {
-  it('hooks can read and remove the headers; a hijacked reply has none', async () => {
+  it('Fastify: hooks can read and remove the headers; a hijacked reply has none', async () => {
     const app = fastify();
     await app.register(fastifyLimit, { limit: 9, window: '1h' });
     const seen: unknown[] = [];
@@ -140,13 +140,13 @@ describe('Fastify', () => {
     await app.close();
   });
 
-  it('a route has its own limit, none, or that of the plugin', async () => {
+  it('Fastify: a route has its own limit, none, or that of the plugin', async () => {
     const app = fastify();
     await app.register(fastifyLimit, { limit: 2, window: '1h' });
-    const answer = async () => 'hello';
-    app.get('/plain', answer);
-    app.get('/login', { config: { rateLimit: { limit: 1, window: '1h' } } as never }, answer);
-    app.get('/health', { config: { rateLimit: false } as never }, answer);
+    const handler = async () => 'hello';
+    app.get('/plain', handler);
+    app.get('/login', { config: { rateLimit: { limit: 1, window: '1h' } } as never }, handler);
+    app.get('/health', { config: { rateLimit: false } as never }, handler);
     await app.listen({ port: 0, host: '127.0.0.1' });
     const url = `http://127.0.0.1:${(app.server.address() as { port: number }).port}`;
     expect(await statuses(`${url}/login`, 2)).toEqual([200, 429]);
@@ -155,7 +155,7 @@ describe('Fastify', () => {
     await app.close();
   });
 
-  it('without a limit, the plugin affects only routes with their own', async () => {
+  it('Fastify: a plugin without a limit affects only routes with their own', async () => {
     const app = fastify();
     await app.register(fastifyLimit, {});
     app.get('/plain', async () => 'hello');
@@ -172,7 +172,7 @@ describe('Fastify', () => {
 });
 
 describe('Hono', () => {
-  it('context.get returns the decision', async () => {
+  it('Hono: context.get returns the decision', async () => {
     const app = new Hono<{ Variables: { rateLimit: { remaining: number } } }>();
     app.use(honoLimit({ limit: 2, window: '1h', key: () => 'a' }) as never);
     app.get('/', (context) => context.text(String(context.get('rateLimit').remaining)));
@@ -181,7 +181,7 @@ describe('Hono', () => {
 });
 
 describe('Nest on Fastify', () => {
-  it('a handler has its own limit, none, or that of the module', async () => {
+  it('Nest on Fastify: a handler has its own limit, none, or that of the module', async () => {
     class Pages {
       plain() {
         return 'plain';

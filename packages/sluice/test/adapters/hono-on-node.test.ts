@@ -15,8 +15,11 @@ it('Hono: an immutable response gets the rate-limit headers', async () => {
   const app = new Hono();
   app.use(honoLimit({ limit: 2, window: '1h', key: () => 'a' }));
   app.get('/', () => Response.redirect('http://localhost/elsewhere', 302));
-  const answer = await app.request('/');
-  expect([answer.status, answer.headers.get('ratelimit')]).toEqual([302, '"default";r=1;t=3600']);
+  const response = await app.request('/');
+  expect([response.status, response.headers.get('ratelimit')]).toEqual([
+    302,
+    '"default";r=1;t=3600',
+  ]);
 });
 
 describe('a Hono app on Node', () => {
@@ -26,7 +29,7 @@ describe('a Hono app on Node', () => {
   }
 
   /** An app with all kinds of responses, and optionally a limit. */
-  function manyAnswers(limit?: ReturnType<typeof honoLimit>): Hono {
+  function manyResponses(limit?: ReturnType<typeof honoLimit>): Hono {
     const app = new Hono();
     if (limit) app.use(limit);
     app.get('/json', (context) => context.json({ hello: 'world' }));
@@ -50,17 +53,17 @@ describe('a Hono app on Node', () => {
 
   const options = { limit: 99, window: '1h' };
   it.each([
-    ['a middleware', manyAnswers(honoLimit(options)).fetch],
-    ['a limit in front', fetchLimit(options)(manyAnswers().fetch)],
-  ])('with %s sends the headers on every kind of response', async (_, fetcher) => {
+    ['a middleware', manyResponses(honoLimit(options)).fetch],
+    ['a limit in front', fetchLimit(options)(manyResponses().fetch)],
+  ])('Hono on Node with %s sends the headers on every kind of response', async (_, fetcher) => {
     await withServer(createServer(getRequestListener(fetcher)), async (url) => {
-      const answers: [string, number, string | null][] = [];
+      const responses: [string, number, string | null][] = [];
       for (const path of ['json', 'raw', 'redirect', 'stream', 'error', 'sent', 'missing']) {
-        const answer = await fetch(url + path, { redirect: 'manual' });
-        await answer.text();
-        answers.push([path, answer.status, answer.headers.get('ratelimit')]);
+        const response = await fetch(url + path, { redirect: 'manual' });
+        await response.text();
+        responses.push([path, response.status, response.headers.get('ratelimit')]);
       }
-      expect(answers).toEqual([
+      expect(responses).toEqual([
         ['json', 200, '"default";r=98;t=3600'],
         ['raw', 200, '"default";r=97;t=3600'],
         ['redirect', 302, '"default";r=96;t=3600'],
@@ -72,7 +75,7 @@ describe('a Hono app on Node', () => {
     });
   });
 
-  it('combines the headers of two limits, also if one denies', async () => {
+  it('Hono on Node combines the headers of two limits, also if one denies', async () => {
     const app = new Hono();
     app.use(honoLimit({ name: 'wide', limit: 9, window: '1h' }));
     app.use(honoLimit({ name: 'tight', limit: 1, window: '1h' }));
@@ -85,7 +88,7 @@ describe('a Hono app on Node', () => {
     });
   });
 
-  it('sends the headers over HTTP/2', async () => {
+  it('Hono on Node sends the headers over HTTP/2', async () => {
     const app = new Hono();
     app.use(honoLimit({ limit: 9, window: '1h' }));
     app.get('/', (context) => context.json({ hello: 'world' }));
@@ -103,7 +106,7 @@ describe('a Hono app on Node', () => {
     server.close();
   });
 
-  it('reads request headers as changed by earlier middleware', async () => {
+  it('Hono on Node reads request headers as changed by earlier middleware', async () => {
     const app = new Hono();
     app.use((context, next) => {
       const headers = { 'x-user': context.req.query('user') ?? '' };
@@ -113,12 +116,14 @@ describe('a Hono app on Node', () => {
     app.use(honoLimit({ limit: 1, window: '1h', key: { header: 'x-user' } }));
     app.get('/', (context) => context.text('hello'));
     await withApp(app, async (url) => {
-      const ask = async (user: string) => (await fetch(`${url}?user=${user}`)).status;
-      expect([await ask('ada'), await ask('bob'), await ask('ada')]).toEqual([200, 200, 429]);
+      const statusOf = async (user: string) => (await fetch(`${url}?user=${user}`)).status;
+      expect([await statusOf('ada'), await statusOf('bob'), await statusOf('ada')]).toEqual([
+        200, 200, 429,
+      ]);
     });
   });
 
-  it('adds the headers to the response of the handler option', async () => {
+  it('Hono on Node adds the headers to the response of the handler option', async () => {
     const app = new Hono();
     const handler = () => new Response('slow down', { status: 420 });
     app.use(honoLimit({ limit: 1, window: '1h', key: () => 'a', handler }));

@@ -16,7 +16,7 @@ interface Step {
   readonly atMs?: number;
 }
 
-interface Answer {
+interface RecordedResponse {
   readonly status: number;
   readonly body: string;
   /** Rate-limit headers and Content-Type. */
@@ -53,41 +53,42 @@ function appOf(limit: Middleware, property: string): express.Express {
   return app;
 }
 
-async function ask(port: number, { path = '/', headers = {} }: Step): Promise<Answer> {
-  const answer = await fetch(`http://127.0.0.1:${port}${path}`, { headers });
-  const selected = [...answer.headers].filter(([name]) =>
+async function send(port: number, { path = '/', headers = {} }: Step): Promise<RecordedResponse> {
+  const response = await fetch(`http://127.0.0.1:${port}${path}`, { headers });
+  const selected = [...response.headers].filter(([name]) =>
     /ratelimit|retry|content-type/.test(name),
   );
   return {
-    status: answer.status,
-    body: await answer.text(),
+    status: response.status,
+    body: await response.text(),
     headers: Object.fromEntries(selected),
   };
 }
 
 /** Runs the steps on the app with one library. */
-async function talk(library: Library, options: Options, steps: readonly Step[]) {
+async function run(library: Library, options: Options, steps: readonly Step[]) {
   vi.setSystemTime(START_MS);
   const property = String(options.requestPropertyName ?? 'rateLimit');
   const app = appOf(library(options as never) as Middleware, property);
   const server = app.listen(0, '127.0.0.1');
   await new Promise((resolve) => server.once('listening', resolve));
   const { port } = server.address() as AddressInfo;
-  const answers: Answer[] = [];
+  const responses: RecordedResponse[] = [];
   for (const step of steps) {
     if (step.atMs !== undefined) vi.setSystemTime(START_MS + step.atMs);
-    answers.push(await ask(port, step));
+    responses.push(await send(port, step));
   }
   server.closeAllConnections();
   await new Promise((resolve) => server.close(resolve));
-  return answers;
+  return responses;
 }
 
 async function both(options: Options, steps: readonly Step[]) {
-  return { theirs: await talk(theirs, options, steps), ours: await talk(ours, options, steps) };
+  return { theirs: await run(theirs, options, steps), ours: await run(ours, options, steps) };
 }
 
-const statuses = (answers: readonly Answer[]): number[] => answers.map(({ status }) => status);
+const statuses = (responses: readonly RecordedResponse[]): number[] =>
+  responses.map(({ status }) => status);
 
 beforeEach(() => vi.useFakeTimers({ toFake: ['Date'], now: START_MS }));
 afterEach(() => vi.useRealTimers());
@@ -194,75 +195,85 @@ function statusOf(status: string): Step {
   return { headers: { 'x-status': status } };
 }
 
-describe('responses equal those of express-rate-limit with', () => {
-  it.each(alike)('%s', async (_name, expected, options, steps) => {
-    // The default headers differ: see below.
-    const answers = await both({ legacyHeaders: true, standardHeaders: true, ...options }, steps);
-    expect(statuses(answers.theirs)).toEqual(expected);
-    expect(answers.ours).toEqual(answers.theirs);
-  });
+describe('responses equal those of express-rate-limit', () => {
+  it.each(alike)(
+    'responses equal those of express-rate-limit with %s',
+    async (_name, expected, options, steps) => {
+      // The default headers differ: see below.
+      const responses = await both(
+        { legacyHeaders: true, standardHeaders: true, ...options },
+        steps,
+      );
+      expect(statuses(responses.theirs)).toEqual(expected);
+      expect(responses.ours).toEqual(responses.theirs);
+    },
+  );
 
   const forms = [true, false, 'draft-6', 'draft-7'].flatMap((standardHeaders) =>
     [true, false, undefined].map((legacyHeaders) => ({ standardHeaders, legacyHeaders })),
   );
-  it.each(forms)('%j', async (form) => {
-    const answers = await both({ ...TWO, ...form }, times(4));
-    expect(statuses(answers.theirs)).toEqual([200, 200, 429, 429]);
-    expect(answers.ours).toEqual(answers.theirs);
+  it.each(forms)('responses equal those of express-rate-limit with %j', async (form) => {
+    const responses = await both({ ...TWO, ...form }, times(4));
+    expect(statuses(responses.theirs)).toEqual([200, 200, 429, 429]);
+    expect(responses.ours).toEqual(responses.theirs);
   });
 });
 
 /** An unavailable store of each library. */
-const gone = { increment: fail, decrement: fail, resetKey: fail };
-const lost: Store = { ...memoryStore(), decide: () => Promise.reject(new Error('unavailable')) };
+const theirsUnavailable = { increment: fail, decrement: fail, resetKey: fail };
+const oursUnavailable: Store = {
+  ...memoryStore(),
+  decide: () => Promise.reject(new Error('unavailable')),
+};
 
 function fail(): Promise<never> {
   return Promise.reject(new Error('unavailable'));
 }
 
-describe('intended differences:', () => {
+describe('intended differences', () => {
   const legacy = { ...TWO, windowMs: 10_000, legacyHeaders: true, standardHeaders: false };
 
-  it('the window slides: 10 s never exceed the limit; theirs admits three in 2 s', async () => {
+  it('a sliding window never exceeds the limit; theirs admits three in 2 s', async () => {
     const steps = [{}, { atMs: 9000 }, { atMs: 10_500 }, { atMs: 11_000 }, { atMs: 19_000 }];
-    const answers = await both(legacy, steps);
-    expect(statuses(answers.theirs)).toEqual([200, 200, 200, 200, 429]);
-    expect(statuses(answers.ours)).toEqual([200, 200, 200, 429, 200]);
+    const responses = await both(legacy, steps);
+    expect(statuses(responses.theirs)).toEqual([200, 200, 200, 200, 429]);
+    expect(statuses(responses.ours)).toEqual([200, 200, 200, 429, 200]);
     // The call at 9 s leaves the window at exactly 19 s.
-    expect(answers.ours[3].headers['retry-after']).toBe('8');
-    const early = await talk(ours, legacy, [...steps.slice(0, 4), { atMs: 18_999 }]);
+    expect(responses.ours[3].headers['retry-after']).toBe('8');
+    const early = await run(ours, legacy, [...steps.slice(0, 4), { atMs: 18_999 }]);
     expect(statuses(early).at(-1)).toBe(429);
   });
 
   it('the reset of an allowed response is when the full limit is available', async () => {
-    const answers = await both(legacy, [{}, { atMs: 4000 }]);
-    const resets = (list: readonly Answer[]) =>
+    const responses = await both(legacy, [{}, { atMs: 4000 }]);
+    const resets = (list: readonly RecordedResponse[]) =>
       list.map(({ headers }) => Number(headers['x-ratelimit-reset']) - START_MS / 1000);
-    expect(resets(answers.theirs)).toEqual([10, 10]);
-    expect(resets(answers.ours)).toEqual([10, 14]);
-    const after = await talk(ours, legacy, [{}, { atMs: 4000 }, { atMs: 14_000 }]);
+    expect(resets(responses.theirs)).toEqual([10, 10]);
+    expect(resets(responses.ours)).toEqual([10, 14]);
+    const after = await run(ours, legacy, [{}, { atMs: 4000 }, { atMs: 14_000 }]);
     expect(after[2].headers['x-ratelimit-remaining']).toBe('1');
   });
 
   it('denied calls are not counted as used', async () => {
     const handler = (request: { rateLimit: { used: number } }, response: Response) =>
       response.status(429).json(request.rateLimit.used);
-    const answers = await both({ ...TWO, handler }, times(5));
-    const used = (list: readonly Answer[]) => list.slice(2).map(({ body }) => Number(body));
-    expect(used(answers.theirs)).toEqual([3, 4, 5]);
-    expect(used(answers.ours)).toEqual([2, 2, 2]);
+    const responses = await both({ ...TWO, handler }, times(5));
+    const used = (list: readonly RecordedResponse[]) =>
+      list.slice(2).map(({ body }) => Number(body));
+    expect(used(responses.theirs)).toEqual([3, 4, 5]);
+    expect(used(responses.ours)).toEqual([2, 2, 2]);
   });
 
   it('draft-8 is the current draft: configurable name, no spaces, no hash of the key', async () => {
     const draft = { ...TWO, standardHeaders: 'draft-8', legacyHeaders: false };
-    const answers = { theirs: await talk(theirs, draft, times(3)) };
-    const named = await talk(ours, { ...draft, name: '2-in-1min' }, times(3));
+    const responses = { theirs: await run(theirs, draft, times(3)) };
+    const named = await run(ours, { ...draft, name: '2-in-1min' }, times(3));
     expect(named.map(({ headers }) => headers.ratelimit)).toEqual([
       '"2-in-1min";r=1;t=60',
       '"2-in-1min";r=0;t=60',
       '"2-in-1min";r=0;t=60',
     ]);
-    const plain = answers.theirs.map(({ status, body, headers }) => {
+    const plain = responses.theirs.map(({ status, body, headers }) => {
       const policy = headers['ratelimit-policy'].replace(/; pk=.*/, '').replaceAll('; ', ';');
       const ratelimit = headers.ratelimit.replaceAll('; ', ';');
       return { status, body, headers: { ...headers, ratelimit, 'ratelimit-policy': policy } };
@@ -271,45 +282,46 @@ describe('intended differences:', () => {
   });
 
   it('the default body is problem details', async () => {
-    const answers = await both({ windowMs: 60_000, limit: 1, standardHeaders: true }, times(2));
-    expect(answers.theirs[1].body).toBe('Too many requests, please try again later.');
-    expect(answers.ours[1].headers['content-type']).toBe('application/problem+json');
-    expect(JSON.parse(answers.ours[1].body)).toMatchObject({
+    const responses = await both({ windowMs: 60_000, limit: 1, standardHeaders: true }, times(2));
+    expect(responses.theirs[1].body).toBe('Too many requests, please try again later.');
+    expect(responses.ours[1].headers['content-type']).toBe('application/problem+json');
+    expect(JSON.parse(responses.ours[1].body)).toMatchObject({
       title: 'Quota Exceeded',
       status: 429,
       'retry-after-ms': 60_000,
     });
-    expect(statuses(answers.ours)).toEqual(statuses(answers.theirs));
+    expect(statuses(responses.ours)).toEqual(statuses(responses.theirs));
   });
 
   it('the default headers are those of the current draft', async () => {
-    const answers = await both(TWO, times(3));
-    const names = ({ headers }: Answer) => Object.keys(headers).filter((n) => n !== 'content-type');
-    expect(names(answers.theirs[0])).toEqual(
+    const responses = await both(TWO, times(3));
+    const names = ({ headers }: RecordedResponse) =>
+      Object.keys(headers).filter((n) => n !== 'content-type');
+    expect(names(responses.theirs[0])).toEqual(
       ['limit', 'remaining', 'reset'].map((name) => `x-ratelimit-${name}`),
     );
-    expect(names(answers.ours[0])).toEqual(['ratelimit', 'ratelimit-policy']);
-    expect(statuses(answers.ours)).toEqual(statuses(answers.theirs));
+    expect(names(responses.ours[0])).toEqual(['ratelimit', 'ratelimit-policy']);
+    expect(statuses(responses.ours)).toEqual(statuses(responses.theirs));
   });
 
   it('an unavailable store results in a local limit instead of 500', async () => {
-    const there = await talk(theirs, { ...TWO, store: gone }, times(3));
+    const there = await run(theirs, { ...TWO, store: theirsUnavailable }, times(3));
     expect(statuses(there)).toEqual([500, 500, 500]);
-    const store = withFailurePolicy(lost, {});
-    expect(statuses(await talk(ours, { ...TWO, store }, times(3)))).toEqual([200, 200, 429]);
-    const throwing = withFailurePolicy(lost, { onFailure: 'throw' });
-    const here = await talk(ours, { ...TWO, store: throwing }, times(2));
+    const store = withFailurePolicy(oursUnavailable, {});
+    expect(statuses(await run(ours, { ...TWO, store }, times(3)))).toEqual([200, 200, 429]);
+    const throwing = withFailurePolicy(oursUnavailable, { onFailure: 'throw' });
+    const here = await run(ours, { ...TWO, store: throwing }, times(2));
     expect(statuses(here)).toEqual([503, 503]);
   });
 
   it('passOnStoreError admits all requests, without headers', async () => {
     const printed = vi.spyOn(console, 'error').mockImplementation(() => {});
     const options = { ...TWO, passOnStoreError: true, legacyHeaders: true };
-    const there = await talk(theirs, { ...options, store: gone }, times(3));
+    const there = await run(theirs, { ...options, store: theirsUnavailable }, times(3));
     expect(printed).toHaveBeenCalled();
     printed.mockRestore();
-    const store = withFailurePolicy(lost, { onFailure: 'deny' });
-    const here = await talk(ours, { ...options, store }, times(3));
+    const store = withFailurePolicy(oursUnavailable, { onFailure: 'deny' });
+    const here = await run(ours, { ...options, store }, times(3));
     expect([statuses(there), statuses(here)]).toEqual(Array(2).fill([200, 200, 200]));
     for (const { headers } of [there[0], here[0]]) {
       expect(headers).not.toHaveProperty('x-ratelimit-limit');

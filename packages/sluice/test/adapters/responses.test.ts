@@ -1,7 +1,7 @@
 /** Unusual responses, several limiters in a row, and outcomes of requests. */
 import 'reflect-metadata';
 import { once } from 'node:events';
-import { request as ask, createServer, type Server } from 'node:http';
+import { createServer, type Server, request as sendRequest } from 'node:http';
 import { getRequestListener } from '@hono/node-server';
 import { Controller, Get, Module } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
@@ -23,8 +23,8 @@ const WIDE = { name: 'wide', limit: 9, window: '1h' };
 const TIGHT = { name: 'tight', limit: 1, window: '1h' };
 const BOTH = '"wide";r=7;t=3600, "tight";r=0;t=3600';
 
-describe('headers of two limiters in a row are combined, also if denied', () => {
-  it('in Hono without Node', async () => {
+describe('headers of two limiters in a row', () => {
+  it('Hono without Node combines the headers of two limiters, also if denied', async () => {
     const app = new Hono();
     app.use(honoLimit({ ...WIDE, key: () => 'a' }), honoLimit({ ...TIGHT, key: () => 'a' }));
     app.get('/', (context) => context.text('hello'));
@@ -33,7 +33,7 @@ describe('headers of two limiters in a row are combined, also if denied', () => 
     expect([status, headers.get('ratelimit')]).toEqual([429, BOTH]);
   });
 
-  it('in fetch', async () => {
+  it('fetch combines the headers of two limiters, also if denied', async () => {
     const inner = fetchLimit({ ...TIGHT, key: () => 'a' })(() => new Response('hello'));
     const GET = fetchLimit({ ...WIDE, key: () => 'a' })(inner);
     await GET(new Request('http://localhost/'));
@@ -41,7 +41,7 @@ describe('headers of two limiters in a row are combined, also if denied', () => 
     expect([status, headers.get('ratelimit')]).toEqual([429, BOTH]);
   });
 
-  it('in Koa', async () => {
+  it('Koa combines the headers of two limiters, also if denied', async () => {
     const app = new Koa();
     app.use(koaLimit(WIDE) as never).use(koaLimit(TIGHT) as never);
     await withServer(createServer(app.callback()), async (url) => {
@@ -51,7 +51,7 @@ describe('headers of two limiters in a row are combined, also if denied', () => 
     });
   });
 
-  it('in Fastify', async () => {
+  it('Fastify combines the headers of two limiters, also if denied', async () => {
     const app = fastify();
     await app.register(fastifyLimit, WIDE);
     await app.register(fastifyLimit, TIGHT);
@@ -101,10 +101,10 @@ it('headers of an internal app.request go to the app, not to the client', async 
 it.each([
   ['of Response.error()', () => Response.error()],
   ['of a WebSocket upgrade', () => upgraded()],
-])('an immutable response %s is returned unchanged', async (_, answer) => {
-  const given = answer();
-  const GET = fetchLimit({ ...WIDE, key: () => 'a' })(() => given);
-  expect(await GET(new Request('http://localhost/'))).toBe(given);
+])('an immutable response %s is returned unchanged', async (_, createResponse) => {
+  const response = createResponse();
+  const GET = fetchLimit({ ...WIDE, key: () => 'a' })(() => response);
+  expect(await GET(new Request('http://localhost/'))).toBe(response);
 });
 
 /** A response with status 101, which `new Response` rejects. */
@@ -124,19 +124,19 @@ it.each([
   const GET = fetchLimit({ ...WIDE, key: () => 'a' })(handler as never) as (
     request: Request,
   ) => Promise<Response>;
-  const answer = GET(new Request('http://localhost/'));
-  expect(answer).toBeInstanceOf(Promise);
-  expect((await answer).headers.get('ratelimit')).toBe('"wide";r=8;t=3600');
+  const response = GET(new Request('http://localhost/'));
+  expect(response).toBeInstanceOf(Promise);
+  expect((await response).headers.get('ratelimit')).toBe('"wide";r=8;t=3600');
 });
 // biome-ignore lint/suspicious/noThenProperty: promise libraries have thenables.
-const thenable = { then: (done: (answer: Response) => void) => done(new Response('hello')) };
+const thenable = { then: (done: (response: Response) => void) => done(new Response('hello')) };
 
 it('a reused Response object gets only the current rate-limit headers', async () => {
-  const answer = new Response(null, { headers: { RateLimit: '"upstream, \\"x\\"";r=1' } });
-  const GET = fetchLimit({ ...WIDE, key: () => 'a' })(() => answer);
-  for (const left of [8, 7, 6]) {
+  const response = new Response(null, { headers: { RateLimit: '"upstream, \\"x\\"";r=1' } });
+  const GET = fetchLimit({ ...WIDE, key: () => 'a' })(() => response);
+  for (const remaining of [8, 7, 6]) {
     const { headers } = await GET(new Request('http://localhost/'));
-    expect(headers.get('ratelimit')).toBe(`"wide";r=${left};t=3600, "upstream, \\"x\\"";r=1`);
+    expect(headers.get('ratelimit')).toBe(`"wide";r=${remaining};t=3600, "upstream, \\"x\\"";r=1`);
   }
 });
 
@@ -149,7 +149,7 @@ it('a reused Response object gets the current Retry-After', async () => {
   expect(headers.get('retry-after')).toBe('3600');
 });
 
-describe('on Node, finished is false if the client disconnects during the response', () => {
+describe('a client that disconnects during the response', () => {
   const stream = () =>
     new Response(
       new ReadableStream({
@@ -167,19 +167,22 @@ describe('on Node, finished is false if the client disconnects during the respon
       fetchLimit({ ...WIDE, settle })(stream),
   };
 
-  it.each(Object.entries(ways))('%s', async (_, limited) => {
-    const ended = new Promise<boolean>((resolve) => {
-      const handler = limited(({ finished }) => void resolve(finished) as undefined);
-      void withServer(createServer(getRequestListener(handler as never)), async (url) => {
-        const leaving = ask(url).end();
-        const [answer] = await once(leaving, 'response');
-        await once(answer, 'data');
-        leaving.destroy();
-        await ended;
+  it.each(Object.entries(ways))(
+    '%s on Node: finished is false if the client disconnects',
+    async (_, limited) => {
+      const ended = new Promise<boolean>((resolve) => {
+        const handler = limited(({ finished }) => void resolve(finished) as undefined);
+        void withServer(createServer(getRequestListener(handler as never)), async (url) => {
+          const aborted = sendRequest(url).end();
+          const [response] = await once(aborted, 'response');
+          await once(response, 'data');
+          aborted.destroy();
+          await ended;
+        });
       });
-    });
-    expect(await ended).toBe(false);
-  });
+      expect(await ended).toBe(false);
+    },
+  );
 });
 
 it('the address is read before the client can disconnect', () => {

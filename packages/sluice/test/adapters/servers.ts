@@ -99,12 +99,12 @@ const koa: AdapterUnderTest = {
 
 /** Serves a fetch handler on Node. */
 function fetchServer(
-  answer: (request: Request, env: never) => Response | Promise<Response>,
+  handle: (request: Request, env: never) => Response | Promise<Response>,
   handler: Handler,
 ): Promise<RunningServer> {
   return new Promise((resolve) => {
     const server = serveFetch(
-      { fetch: answer as never, port: 0, hostname: '127.0.0.1' },
+      { fetch: handle as never, port: 0, hostname: '127.0.0.1' },
       (info) => {
         resolve({
           port: info.port,
@@ -128,11 +128,11 @@ const fetching: AdapterUnderTest = {
       const status = await handler.handle((name) => request.headers.get(name) ?? undefined);
       return new Response('hello', { status });
     });
-    const answer = (request: Request, env: never): Promise<Response> =>
+    const handle = (request: Request, env: never): Promise<Response> =>
       Promise.resolve(limited(request, env)).catch(
         (error) => new Response(null, { status: error.status ?? 500 }),
       );
-    return fetchServer(answer, handler);
+    return fetchServer(handle, handler);
   },
 };
 

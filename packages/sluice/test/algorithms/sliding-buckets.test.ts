@@ -4,7 +4,7 @@ import { oneKey } from './worked.ts';
 const policy = { algorithm: 'sliding-buckets', limit: 10, window: 60_000, buckets: 6 } as const;
 
 describe('sliding-buckets', () => {
-  it('counts a bucket whole while any of it could be inside the window', () => {
+  it('a bucket counts in full while a part of it may be inside the window', () => {
     const key = oneKey(policy);
     key.check(0, 10);
     expect(key.check(69_998)).toMatchObject({ allowed: false, retryAfterMs: 1 });

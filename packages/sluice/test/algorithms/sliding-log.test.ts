@@ -49,7 +49,7 @@ describe('sliding-log', () => {
     const second = key.check(1500);
     expect(key.refund(1500, second)).toBe(1);
     expect(key.peek(1500)).toMatchObject({ remaining: 1, resetAfterMs: 0 });
-    // The call at 0 has been dropped, so the key cannot judge 900 any more: it stays at 1500.
+    // The call at 0 has been dropped, so a check at 900 is decided as if at 1500.
     expect(key.check(900).allowed).toBe(true);
     expect(key.check(900)).toMatchObject({ allowed: false, retryAfterMs: 1000 });
   });

@@ -4,7 +4,7 @@ import { ManualClock } from '../../src/index.ts';
 
 const START_MS = 1_745_000_100_000;
 
-/** Without chance: the pauses are as long as they can be. */
+/** Creates a breaker without random variation, so that its pauses are the longest possible. */
 function setUp(random: () => number = () => 0) {
   const clock = new ManualClock(START_MS);
   const breaker = new Breaker(clock, random);
@@ -18,7 +18,7 @@ function setUp(random: () => number = () => 0) {
       else breaker.succeeded('call');
     }
   };
-  /** How long it takes, to the millisecond, until a probe is let through. */
+  /** Returns the exact time until the breaker admits a probe, in ms. */
   const pauseMs = (): number => {
     for (let waited = 0; ; waited++) {
       if (breaker.admits() !== undefined) return waited;
@@ -35,7 +35,7 @@ describe('a closed breaker', () => {
     for (let call = 0; call < 100; call++) expect(breaker.admits()).toBe('call');
   });
 
-  it('opens after exactly five failures in a row', () => {
+  it('a breaker opens after exactly five consecutive failures', () => {
     const { breaker, fail } = setUp();
     fail(4);
     expect(breaker.state).toBe('closed');
@@ -49,7 +49,7 @@ describe('a closed breaker', () => {
     expect(breaker.state).toBe('closed');
   });
 
-  it('opens when half of the last 20 calls failed', () => {
+  it('a breaker opens when half of the last 20 calls failed', () => {
     const { breaker, see } = setUp();
     see('SF'.repeat(9));
     see('S');
@@ -58,7 +58,7 @@ describe('a closed breaker', () => {
     expect(breaker.state).toBe('open');
   });
 
-  it('does not open at half of fewer than 20 calls', () => {
+  it('a breaker does not open if half of fewer than 20 calls failed', () => {
     const { breaker, see } = setUp();
     see('FFFFSFFFFSFFFFSFFFF');
     expect(breaker.state).toBe('closed');
@@ -68,14 +68,14 @@ describe('a closed breaker', () => {
     expect(breaker.state).toBe('open');
   });
 
-  it('stays closed at 9 failures of 20, for any time', () => {
+  it('a breaker stays closed at 9 failures of 20', () => {
     const { breaker, see } = setUp();
     see('SS');
     see('FSFSFSFSFSFSFSFSFSSS'.repeat(50));
     expect(breaker.state).toBe('closed');
   });
 
-  it('ignores outcomes more than 20 calls ago', () => {
+  it('a breaker ignores outcomes more than 20 calls ago', () => {
     const { breaker, see } = setUp();
     see(`${'FFFFS'.repeat(3)}${'S'.repeat(20)}`);
     see('FSFSFSFSFSFSFSFSFS');
@@ -84,7 +84,7 @@ describe('a closed breaker', () => {
 });
 
 describe('an open breaker', () => {
-  it('admits no call for 250 ms, then one probe until it completes', () => {
+  it('an open breaker admits no call for 250 ms, then one probe until it completes', () => {
     const { clock, breaker, fail } = setUp();
     fail(5);
     clock.advance(249);
@@ -107,7 +107,7 @@ describe('an open breaker', () => {
     expect(breaker.waitMs).toBe(1);
   });
 
-  it('doubles the pause after each failed probe, up to 1 s', () => {
+  it('the pause doubles after each failed probe, up to 1 s', () => {
     const { breaker, fail, pauseMs } = setUp();
     fail(5);
     const pauses = Array.from({ length: 5 }, () => {
@@ -118,7 +118,7 @@ describe('an open breaker', () => {
     expect(pauses).toEqual([250, 500, 1000, 1000, 1000]);
   });
 
-  it('closes after one successful probe and resets the pause', () => {
+  it('one successful probe closes the breaker and resets the pause', () => {
     const { breaker, fail, pauseMs } = setUp();
     fail(5);
     for (let probe = 0; probe < 3; probe++) {
@@ -134,7 +134,7 @@ describe('an open breaker', () => {
     expect(pauseMs()).toBe(250);
   });
 
-  it('closing clears the failures from before', () => {
+  it('closing the breaker clears its earlier failures', () => {
     const { breaker, see, pauseMs } = setUp();
     see(`${'SF'.repeat(7)}SFFFFF`);
     pauseMs();
@@ -143,7 +143,7 @@ describe('an open breaker', () => {
     expect(breaker.state).toBe('closed');
   });
 
-  it('shortens pauses at random by up to a quarter', () => {
+  it('pauses are shortened at random by up to a quarter', () => {
     const chances = [0, 0.25, 0.5, 0.75, 0.999999];
     const pauses = chances.map((chance) => {
       const { fail, pauseMs } = setUp(() => chance);
@@ -153,7 +153,7 @@ describe('an open breaker', () => {
     expect(pauses).toEqual([250, 235, 219, 204, 188]);
   });
 
-  it('with Math.random, a pause is between three quarters and the whole', () => {
+  it('with Math.random, a pause has between 75 and 100 % of its length', () => {
     const seen = new Set<number>();
     for (let time = 0; time < 300; time++) {
       const { breaker, fail, pauseMs } = setUp(Math.random);
@@ -170,7 +170,7 @@ describe('an open breaker', () => {
     expect(seen.size).toBeGreaterThan(20);
   });
 
-  it('calls in flight when it opened neither close it nor keep it open', () => {
+  it('calls in flight when the breaker opens neither close it nor keep it open', () => {
     const { clock, breaker, fail, see } = setUp();
     fail(5);
     see('SSSSS');
@@ -205,7 +205,7 @@ describe('an open breaker', () => {
   });
 });
 
-describe('when the client has connected', () => {
+describe('a breaker whose client has connected', () => {
   it('after a connection the next call is the probe, without a pause', () => {
     const { breaker, fail } = setUp();
     fail(5);

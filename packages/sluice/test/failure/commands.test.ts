@@ -1,4 +1,4 @@
-/** The breaker counts commands that the store failed to do, and nothing that callers did wrong. */
+/** The breaker counts failed commands of the store, and no errors of callers. */
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { withFailurePolicy } from '../../src/failure/index.ts';
 import { createLimiter, definePolicy } from '../../src/index.ts';
@@ -13,7 +13,7 @@ afterEach(() => void vi.useRealTimers());
 
 type Reply = (args: readonly string[]) => unknown;
 
-/** Replies to checks as a server that admits everything. */
+/** Replies to checks like a server that admits all of them. */
 const admits: Reply = (args) => {
   const count = Number(args[2]);
   return [Date.now(), ...Array.from({ length: count }, () => [0, 4, 60_000]).flat()];
@@ -31,9 +31,9 @@ function setUp(first: Reply) {
   const limiter = createLimiter({ policies: { p: '5/1m' }, store });
   /** Eight checks in one command. */
   const eight = async (): Promise<(string | undefined)[]> => {
-    const asking = Array.from({ length: 8 }, (_, key) => limiter.check('p', `${key}`));
+    const pending = Array.from({ length: 8 }, (_, key) => limiter.check('p', `${key}`));
     await pass(20);
-    return (await Promise.all(asking)).map(({ degraded }) => degraded?.reason);
+    return (await Promise.all(pending)).map(({ degraded }) => degraded?.reason);
   };
   return { world, store, limiter, eight };
 }
@@ -47,15 +47,18 @@ describe('one command with eight checks', () => {
     ['has a reply that is no list', () => 'OK', 'error'],
     ['has a reply without decisions', () => [Date.now()], 'error'],
     ['has no promise for a reply', () => undefined, 'error'],
-  ])('that %s is one failure: the fifth opens the breaker', async (_how, reply, reason) => {
-    const { store, world, eight } = setUp(reply);
-    for (let command = 1; command <= 4; command++) {
+  ])(
+    'a command with eight checks that %s is one failure; the fifth opens the breaker',
+    async (_how, reply, reason) => {
+      const { store, world, eight } = setUp(reply);
+      for (let command = 1; command <= 4; command++) {
+        expect(await eight()).toEqual(times(8, reason));
+        expect([world.commands, store.breaker]).toEqual([command, 'closed']);
+      }
       expect(await eight()).toEqual(times(8, reason));
-      expect([world.commands, store.breaker]).toEqual([command, 'closed']);
-    }
-    expect(await eight()).toEqual(times(8, reason));
-    expect([world.commands, store.breaker]).toEqual([5, 'open']);
-  });
+      expect([world.commands, store.breaker]).toEqual([5, 'open']);
+    },
+  );
 
   it('a command that succeeds is one success for any number of checks', async () => {
     const { store, world, eight } = setUp(admits);
@@ -87,7 +90,7 @@ describe('one lost command', () => {
   })();
 
   it.each(['adjust', 'reset', 'inspect'] as const)(
-    'with eight calls of %s is one failure',
+    'a lost command with eight calls of %s is one failure',
     async (method) => {
       const { store, world } = setUp(lost);
       const charge = { policy: 'p', key: 'a', cost: 1, atMs: Date.now() };
@@ -96,20 +99,20 @@ describe('one lost command', () => {
         reset: () => store.reset(policy, 'a'),
         inspect: () => store.inspect!(policy, params, 'a'),
       }[method];
-      const asking = Promise.allSettled(Array.from({ length: 8 }, () => call()));
+      const pending = Promise.allSettled(Array.from({ length: 8 }, () => call()));
       await pass(20);
-      for (const { status } of await asking) expect(status).toBe('rejected');
+      for (const { status } of await pending) expect(status).toBe('rejected');
       expect([world.commands, store.breaker]).toEqual([1, 'closed']);
     },
   );
 });
 
 it('each call counts for a store that does not report commands', async () => {
-  const store = withFailurePolicy(fakeStore('silence'), { onFailure: 'deny', deadlineMs: 20 });
+  const store = withFailurePolicy(fakeStore('silent'), { onFailure: 'deny', deadlineMs: 20 });
   const limiter = createLimiter({ policies: { p: '5/1m' }, store });
-  const asking = Array.from({ length: 4 }, () => limiter.check('p', 'a'));
+  const pending = Array.from({ length: 4 }, () => limiter.check('p', 'a'));
   await pass(20);
-  await Promise.all(asking);
+  await Promise.all(pending);
   expect(store.breaker).toBe('closed');
   const fifth = limiter.check('p', 'a');
   await pass(20);
@@ -130,7 +133,7 @@ describe('an error of a caller', () => {
     ['an object as id', checkOf({ id: {} })],
     ['a symbol as key', checkOf({}, { key: Symbol('key') })],
     ['a symbol as cost', checkOf({}, { cost: Symbol('cost') })],
-    ['no terms', checkOf({}, { params: undefined })],
+    ['no limit parameters', checkOf({}, { params: undefined })],
     ['no limits', checkOf({ limits: [] })],
     ['a cost that throws', checkOf({}, { cost: { toString: () => expect.fail('thrown') } })],
   ];
@@ -175,17 +178,17 @@ describe('an error of a caller', () => {
   });
 });
 
-describe('setting the wall clock', () => {
+describe('wall clock', () => {
   it.each([-7_200_000, 7_200_000])(
     'setting the wall clock by %i ms changes no deadline and no pause',
     async (jumpMs) => {
       const { store, world, limiter, eight } = setUp(lost);
-      const asking = limiter.check('p', 'a');
+      const pending = limiter.check('p', 'a');
       await turn();
       await turn();
       vi.setSystemTime(Date.now() + jumpMs);
       const settled = vi.fn();
-      void asking.then(settled);
+      void pending.then(settled);
       await pass(19);
       expect(settled).not.toHaveBeenCalled();
       await pass(1);

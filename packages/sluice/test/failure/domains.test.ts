@@ -1,4 +1,4 @@
-/** Failure domains: what fails in one of them does not concern the others. */
+/** Failure domains: a failure in one domain does not affect the others. */
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { type FailureOptions, withFailurePolicy } from '../../src/failure/index.ts';
 import { createLimiter, type Store } from '../../src/index.ts';
@@ -11,10 +11,10 @@ expectNoUnhandledRejections();
 beforeEach(useFakeTime);
 afterEach(() => void vi.useRealTimers());
 
-/** The domain of a key is the number that it begins with. */
+/** Returns the number at the beginning of a key as its domain. */
 const domainOf = (_policy: unknown, key: string): number => Number.parseInt(key, 10);
 
-/** A store of which some domains are silent, or fail. */
+/** A store in which some domains are silent or fail. */
 function parted(silent: Set<number>, failing = new Set<number>()): Store {
   const memory = promisesOnly();
   const guard = <T>(keys: readonly string[], work: () => Promise<T>): Promise<T> => {
@@ -53,9 +53,9 @@ describe('a dead domain', () => {
     const silent = new Set([1]);
     const { store, limiter } = setUp(parted(silent));
     for (let time = 0; time < 10; time++) {
-      const asking = [0, 1, 2, 3].map((domain) => limiter.check('p', `${domain} a`));
+      const pending = [0, 1, 2, 3].map((domain) => limiter.check('p', `${domain} a`));
       await pass(20);
-      const reasons = (await Promise.all(asking)).map(({ degraded }) => degraded?.reason);
+      const reasons = (await Promise.all(pending)).map(({ degraded }) => degraded?.reason);
       const dead = time < 5 ? 'timeout' : 'open';
       expect(reasons).toEqual([undefined, dead, undefined, undefined]);
     }
@@ -73,9 +73,9 @@ describe('a dead domain', () => {
     const { store, limiter } = setUp(parted(silent));
     const receipts = await Promise.all([limiter.check('p', '1 a'), limiter.check('p', '2 a')]);
     silent.add(1);
-    const asking = Array.from({ length: 5 }, () => limiter.check('p', '1 b'));
+    const pending = Array.from({ length: 5 }, () => limiter.check('p', '1 b'));
     await pass(20);
-    await Promise.all(asking);
+    await Promise.all(pending);
     expect(store.breaker).toBe('open');
     const open = { code: 'ERR_STORE_UNAVAILABLE', notDone: true };
     await expect(limiter.refund(receipts[0].receipt!)).rejects.toMatchObject(open);
@@ -90,9 +90,9 @@ describe('a dead domain', () => {
     const [silent, failing] = [new Set([1]), new Set([2])];
     const { store, limiter } = setUp(parted(silent, failing));
     for (const key of ['1 a', '2 a']) {
-      const asking = Array.from({ length: 5 }, () => limiter.check('p', key));
+      const pending = Array.from({ length: 5 }, () => limiter.check('p', key));
       await pass(20);
-      await Promise.all(asking);
+      await Promise.all(pending);
     }
     failing.clear();
     await pass(250);
@@ -113,7 +113,7 @@ describe('a dead domain', () => {
 describe('calls in flight', () => {
   it('calls to a dead domain leave room for calls to the others', async () => {
     const { limiter } = setUp(parted(new Set([1])), { maxInFlight: 100 });
-    // The guard has to have seen the domains.
+    // The guarded store learns the domains from calls.
     for (const domain of [0, 2, 3]) await limiter.check('p', `${domain} a`);
     const stuck = Array.from({ length: 500 }, () => limiter.check('p', '1 a'));
     await turn();
@@ -140,7 +140,7 @@ describe('calls in flight', () => {
 });
 
 describe('a check that spans domains', () => {
-  /** Reports a command for each domain, of which those of domain 1 are lost. */
+  /** Reports one command per domain. Commands to domain 1 are lost. */
   function reporting(): Store {
     const memory = promisesOnly();
     return {
@@ -162,12 +162,12 @@ describe('a check that spans domains', () => {
   it('a timeout of a check over several domains counts only for the silent one', async () => {
     const { limiter } = setUp(reporting());
     for (let time = 0; time < 10; time++) {
-      const asking = limiter.check([
+      const pending = limiter.check([
         { policy: 'p', key: '1 a' },
         { policy: 'q', key: '2 a' },
       ]);
       await pass(20);
-      expect((await asking).degraded!.reason).toBe(time < 5 ? 'timeout' : 'open');
+      expect((await pending).degraded!.reason).toBe(time < 5 ? 'timeout' : 'open');
       expect((await limiter.check('p', '2 b')).degraded).toBe(undefined);
     }
   });

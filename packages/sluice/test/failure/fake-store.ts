@@ -4,58 +4,58 @@ import { memoryStore, type Store } from '../../src/index.ts';
 import { promisesOnly } from '../promises-only.ts';
 import { turn } from '../rejections.ts';
 
-/** What the store does when it is asked: `hold` decides at once, and answers when it is let. */
-export type Mood = 'answer' | 'reject' | 'throw' | 'silence' | 'hold' | 'nonsense';
+/** How the store behaves. `hold` decides at once and replies when `release` is called. */
+export type StoreMode = 'reply' | 'reject' | 'throw' | 'silent' | 'hold' | 'invalid';
 
-/** The failure that a store in the mood to fail has. */
+/** The error of a failing store. */
 export const OUTAGE = new Error('the cable is cut');
 
 export interface FakeStore extends Store {
-  mood: Mood;
-  /** What was asked, in order: `decide`, `adjust`, `reset` or `inspect`. */
-  readonly asked: string[];
-  /** How many questions were never answered. */
-  readonly open: number;
-  /** Lets the answers out that were held back. */
+  mode: StoreMode;
+  /** The called methods, in order: `decide`, `adjust`, `reset` or `inspect`. */
+  readonly calls: string[];
+  /** The number of calls in the mode `silent`, which never get a reply. */
+  readonly silentCalls: number;
+  /** Sends the replies that were held. */
   release(): void;
-  /** What the store holds about a key, whatever its mood. */
+  /** Returns the cost charged to a key, in every mode. */
   used(limiterKey: string): number;
 }
 
 const never = (): Promise<never> => new Promise(() => {});
 
-/** Keeps its counters in memory, under a policy `p` with the given options. */
-export function fakeStore(mood: Mood = 'answer'): FakeStore {
+/** Creates a store that keeps its counters in memory. */
+export function fakeStore(mode: StoreMode = 'reply'): FakeStore {
   const memory = memoryStore();
   const real = promisesOnly(memory);
-  const asked: string[] = [];
+  const calls: string[] = [];
   const held: (() => void)[] = [];
   const charged = new Map<string, number>();
-  let open = 0;
-  const act = <T>(what: string, work: () => Promise<T>): Promise<T> => {
-    asked.push(what);
-    const { mood: now } = store;
-    if (now === 'throw') throw OUTAGE;
-    if (now === 'reject') return Promise.reject(OUTAGE);
-    if (now === 'nonsense') return undefined as unknown as Promise<T>;
-    if (now === 'silence') {
-      open++;
+  let silentCalls = 0;
+  const act = <T>(method: string, work: () => Promise<T>): Promise<T> => {
+    calls.push(method);
+    const { mode: current } = store;
+    if (current === 'throw') throw OUTAGE;
+    if (current === 'reject') return Promise.reject(OUTAGE);
+    if (current === 'invalid') return undefined as unknown as Promise<T>;
+    if (current === 'silent') {
+      silentCalls++;
       return never();
     }
-    const answer = work();
-    if (now === 'answer') return answer;
-    return new Promise((resolve) => held.push(() => resolve(answer)));
+    const reply = work();
+    if (current === 'reply') return reply;
+    return new Promise((resolve) => held.push(() => resolve(reply)));
   };
   const count = (key: string, by: number): void =>
     void charged.set(key, (charged.get(key) ?? 0) + by);
   const store: FakeStore = {
-    mood,
-    asked,
-    get open() {
-      return open;
+    mode,
+    calls,
+    get silentCalls() {
+      return silentCalls;
     },
     release() {
-      for (const answer of held.splice(0)) answer();
+      for (const send of held.splice(0)) send();
     },
     used: (key) => charged.get(key) ?? 0,
     decide: (checks, nowMs) =>
@@ -81,7 +81,7 @@ export function fakeStore(mood: Mood = 'answer'): FakeStore {
   return store;
 }
 
-/** Timers and dates are fake from here on; the turns of the event loop stay real. */
+/** Replaces timers and dates. Turns of the event loop stay real. */
 export function useFakeTime(): void {
   vi.useFakeTimers({
     toFake: ['setTimeout', 'clearTimeout', 'Date', 'performance'],
@@ -89,7 +89,7 @@ export function useFakeTime(): void {
   });
 }
 
-/** Lets fake time pass, and then whatever it woke do its work. */
+/** Advances the fake time, and lets the work of the timers complete. */
 export async function pass(ms: number): Promise<void> {
   await turn();
   await vi.advanceTimersByTimeAsync(ms);

@@ -4,14 +4,14 @@ import { type FailureOptions, withFailurePolicy } from '../../src/failure/index.
 import { createLimiter, definePolicy, type FailureAction, SluiceError } from '../../src/index.ts';
 import { redisStore } from '../../src/stores/redis/index.ts';
 import { expectNoUnhandledRejections } from '../rejections.ts';
-import { fakeStore, type Mood, OUTAGE, pass, useFakeTime } from './fake-store.ts';
+import { fakeStore, OUTAGE, pass, type StoreMode, useFakeTime } from './fake-store.ts';
 
 expectNoUnhandledRejections();
 beforeEach(useFakeTime);
 afterEach(() => void vi.useRealTimers());
 
-function setUp(options: FailureOptions = {}, mood: Mood = 'answer') {
-  const inner = fakeStore(mood);
+function setUp(options: FailureOptions = {}, mode: StoreMode = 'reply') {
+  const inner = fakeStore(mode);
   const store = withFailurePolicy(inner, { deadlineMs: 20, ...options });
   const limiter = createLimiter({
     policies: {
@@ -23,20 +23,20 @@ function setUp(options: FailureOptions = {}, mood: Mood = 'answer') {
     },
     store,
   });
-  /** Fails so often that the store is not asked any more. */
+  /** Opens the breaker with failing calls. */
   const trip = async (): Promise<void> => {
-    const before = inner.mood;
-    inner.mood = 'reject';
+    const before = inner.mode;
+    inner.mode = 'reject';
     for (let time = 0; time < 5; time++) await limiter.check('p', 'trip').catch(() => {});
     expect(store.breaker).toBe('open');
-    inner.mood = before;
+    inner.mode = before;
   };
   return { inner, store, limiter, trip };
 }
 
 const unavailable = { name: 'SluiceError', code: 'ERR_STORE_UNAVAILABLE' };
 
-describe('a store that answers', () => {
+describe('a working store', () => {
   it('decisions of a working store are not degraded', async () => {
     const { limiter, inner } = setUp();
     const decision = await limiter.check('p', 'a', { cost: 2 });
@@ -47,7 +47,7 @@ describe('a store that answers', () => {
     expect(await limiter.refund(decision.receipt!)).toBe(2);
     expect(await limiter.inspect('p', 'a')).toBe(undefined);
     await limiter.reset('p', 'a');
-    expect(inner.asked).toEqual(['decide', 'decide', 'adjust', 'inspect', 'reset']);
+    expect(inner.calls).toEqual(['decide', 'decide', 'adjust', 'inspect', 'reset']);
     expect(vi.getTimerCount()).toBeLessThanOrEqual(1);
   });
 
@@ -60,20 +60,20 @@ describe('a store that answers', () => {
   });
 });
 
-describe('whatever goes wrong', () => {
-  const wrong: [what: string, mood: Mood, reason: string, cause: unknown][] = [
+describe('a failing store', () => {
+  const wrong: [what: string, mode: StoreMode, reason: string, cause: unknown][] = [
     ['rejects', 'reject', 'error', OUTAGE],
     ['throws', 'throw', 'error', OUTAGE],
-    ['gives no promise', 'nonsense', 'error', expect.any(TypeError)],
-    ['is silent', 'silence', 'timeout', undefined],
-    ['answers too late', 'hold', 'timeout', undefined],
+    ['returns no promise', 'invalid', 'error', expect.any(TypeError)],
+    ['is silent', 'silent', 'timeout', undefined],
+    ['replies too late', 'hold', 'timeout', undefined],
   ];
 
-  it.each(wrong)('a store that %s is replaced by `allow`', async (_what, mood, reason) => {
-    const { limiter } = setUp({ onFailure: 'allow' }, mood);
-    const asking = limiter.check('p', 'a', { cost: 2 });
+  it.each(wrong)('a store that %s results in an `allow` decision', async (_what, mode, reason) => {
+    const { limiter } = setUp({ onFailure: 'allow' }, mode);
+    const pending = limiter.check('p', 'a', { cost: 2 });
     await pass(20);
-    expect(JSON.parse(JSON.stringify(await asking))).toMatchObject({
+    expect(JSON.parse(JSON.stringify(await pending))).toMatchObject({
       allowed: true,
       policy: 'p',
       key: 'a',
@@ -86,11 +86,11 @@ describe('whatever goes wrong', () => {
     });
   });
 
-  it.each(wrong)('a store that %s is replaced by `deny`', async (_what, mood, reason) => {
-    const { limiter } = setUp({ onFailure: 'deny' }, mood);
-    const asking = limiter.check('p', 'a');
+  it.each(wrong)('a store that %s results in a `deny` decision', async (_what, mode, reason) => {
+    const { limiter } = setUp({ onFailure: 'deny' }, mode);
+    const pending = limiter.check('p', 'a');
     await pass(20);
-    const decision = await asking;
+    const decision = await pending;
     expect(decision).toMatchObject({
       allowed: false,
       remaining: 0,
@@ -101,12 +101,12 @@ describe('whatever goes wrong', () => {
   });
 
   it.each(wrong)(
-    'a store that %s is replaced by this process by default',
-    async (_what, mood, reason) => {
-      const { limiter } = setUp({}, mood);
-      const asking = limiter.check('p', 'a', { cost: 4 });
+    'a store that %s results in a local decision by default',
+    async (_what, mode, reason) => {
+      const { limiter } = setUp({}, mode);
+      const pending = limiter.check('p', 'a', { cost: 4 });
       await pass(20);
-      expect(await asking).toMatchObject({
+      expect(await pending).toMatchObject({
         allowed: true,
         remaining: 1,
         resetAfterMs: 60_000,
@@ -115,32 +115,35 @@ describe('whatever goes wrong', () => {
     },
   );
 
-  it.each(wrong)('a store that %s makes `throw` reject', async (_what, mood, _reason, cause) => {
-    const { limiter } = setUp({ onFailure: 'throw' }, mood);
-    const asking = limiter.check('p', 'a').catch((error) => error);
-    await pass(20);
-    const error = await asking;
-    expect(error).toBeInstanceOf(SluiceError);
-    expect(error).toMatchObject(unavailable);
-    expect(error.cause).toEqual(cause);
-    if (cause === OUTAGE) expect(error.message).toContain('the cable is cut');
-  });
+  it.each(wrong)(
+    'a store that %s rejects the check with `throw`',
+    async (_what, mode, _reason, cause) => {
+      const { limiter } = setUp({ onFailure: 'throw' }, mode);
+      const pending = limiter.check('p', 'a').catch((error) => error);
+      await pass(20);
+      const error = await pending;
+      expect(error).toBeInstanceOf(SluiceError);
+      expect(error).toMatchObject(unavailable);
+      expect(error.cause).toEqual(cause);
+      if (cause === OUTAGE) expect(error.message).toContain('the cable is cut');
+    },
+  );
 
-  it.each(wrong.filter(([, mood]) => mood !== 'nonsense'))(
-    'a store that %s makes what only it can do reject in time',
-    async (_what, mood) => {
+  it.each(wrong.filter(([, mode]) => mode !== 'invalid'))(
+    'a store that %s rejects refund, settle, reset and inspect in time',
+    async (_what, mode) => {
       const { limiter, inner } = setUp();
       const { receipt } = await limiter.check('p', 'a', { cost: 2 });
       const { receipt: other } = await limiter.check('p', 'a', { cost: 2 });
-      inner.mood = mood;
-      const asking = Promise.allSettled([
+      inner.mode = mode;
+      const pending = Promise.allSettled([
         limiter.refund(receipt!),
         limiter.settle(other!, 1),
         limiter.reset('p', 'a'),
         limiter.inspect('p', 'a'),
       ]);
       await pass(20);
-      for (const { status, reason } of (await asking) as PromiseRejectedResult[]) {
+      for (const { status, reason } of (await pending) as PromiseRejectedResult[]) {
         expect(status).toBe('rejected');
         expect(reason).toMatchObject(unavailable);
       }
@@ -148,20 +151,20 @@ describe('whatever goes wrong', () => {
   );
 
   it('a call waits exactly until the deadline', async () => {
-    const { limiter } = setUp({ onFailure: 'deny' }, 'silence');
+    const { limiter } = setUp({ onFailure: 'deny' }, 'silent');
     const settled = vi.fn();
-    const asking = limiter.check('p', 'a').then(settled);
+    const pending = limiter.check('p', 'a').then(settled);
     await pass(19);
     expect(settled).not.toHaveBeenCalled();
     await pass(1);
-    await asking;
+    await pending;
     expect(settled).toHaveBeenCalledOnce();
   });
 
   it('the default deadline is 50 ms', async () => {
     const limiter = createLimiter({
       policies: { p: '5/1m' },
-      store: withFailurePolicy(fakeStore('silence')),
+      store: withFailurePolicy(fakeStore('silent')),
     });
     const settled = vi.fn();
     void limiter.check('p', 'a').then(settled);
@@ -185,26 +188,23 @@ describe('whatever goes wrong', () => {
   });
 });
 
-it.each([undefined, null, 7, [], [undefined]])(
-  'a store reply of %o is an error',
-  async (answer) => {
-    const inner = { ...fakeStore(), decide: async () => answer as never };
-    const limiter = createLimiter({ policies: { p: '5/1m' }, store: withFailurePolicy(inner) });
-    expect((await limiter.check('p', 'a')).degraded).toEqual({ reason: 'error', action: 'local' });
-  },
-);
+it.each([undefined, null, 7, [], [undefined]])('a store reply of %o is an error', async (reply) => {
+  const inner = { ...fakeStore(), decide: async () => reply as never };
+  const limiter = createLimiter({ policies: { p: '5/1m' }, store: withFailurePolicy(inner) });
+  expect((await limiter.check('p', 'a')).degraded).toEqual({ reason: 'error', action: 'local' });
+});
 
 describe('a store that keeps failing', () => {
   it('an open breaker sends no call: the reason is `open`, without a wait', async () => {
     const { limiter, inner, trip } = setUp({ onFailure: 'deny' });
     await trip();
-    const before = inner.asked.length;
+    const before = inner.calls.length;
     const { degraded, retryAfterMs } = await limiter.check('p', 'a');
     expect(degraded).toEqual({ reason: 'open', action: 'deny' });
     expect(retryAfterMs).toBeGreaterThan(1);
     expect(retryAfterMs).toBeLessThanOrEqual(250);
     await expect(limiter.inspect('p', 'a')).rejects.toMatchObject(unavailable);
-    expect(inner.asked).toHaveLength(before);
+    expect(inner.calls).toHaveLength(before);
   });
 
   it('one probe after 250 ms closes the breaker if it succeeds', async () => {
@@ -219,12 +219,12 @@ describe('a store that keeps failing', () => {
     const { limiter, inner, store, trip } = setUp({ onFailure: 'deny' });
     await trip();
     await pass(250);
-    inner.mood = 'silence';
+    inner.mode = 'silent';
     const probe = limiter.check('p', 'a');
     expect(store.breaker).toBe('probing');
     const others = await Promise.all([limiter.check('p', 'b'), limiter.check('p', 'c')]);
     for (const { degraded } of others) expect(degraded!.reason).toBe('open');
-    expect(inner.open).toBe(1);
+    expect(inner.silentCalls).toBe(1);
     await pass(20);
     expect((await probe).degraded!.reason).toBe('timeout');
     expect(store.breaker).toBe('open');
@@ -241,7 +241,7 @@ describe('a store that keeps failing', () => {
   it('a cached denial does not affect the breaker', async () => {
     vi.useRealTimers();
     let isDead = false;
-    // A server that denies everything, until it is gone.
+    // A server that denies all checks until it fails.
     const send = async (): Promise<unknown> => {
       if (isDead) throw OUTAGE;
       return [Date.now(), 30_000, 0, 30_000];
@@ -264,7 +264,7 @@ describe('a store that keeps failing', () => {
   });
 });
 
-describe('too many at once', () => {
+describe('calls beyond maxInFlight', () => {
   it('calls beyond maxInFlight are degraded with the reason `overload`', async () => {
     const { limiter, inner, store } = setUp({ onFailure: 'deny', maxInFlight: 3 }, 'hold');
     const first = [1, 2, 3].map((key) => limiter.check('p', `${key}`));
@@ -272,20 +272,20 @@ describe('too many at once', () => {
     const { degraded } = await limiter.check('p', 'd');
     expect(degraded).toEqual({ reason: 'overload', action: 'deny' });
     await expect(limiter.reset('p', 'a')).rejects.toMatchObject(unavailable);
-    expect(inner.asked).toHaveLength(3);
+    expect(inner.calls).toHaveLength(3);
     inner.release();
     for (const decision of await Promise.all(first)) expect(decision.allowed).toBe(true);
     expect(store.breaker).toBe('closed');
   });
 
-  it.each(['answer', 'reject', 'throw', 'silence'] as const)(
-    'make room again when those before have ended (%s)',
-    async (mood) => {
-      const { limiter, inner } = setUp({ onFailure: 'deny', maxInFlight: 2 }, mood);
+  it.each(['reply', 'reject', 'throw', 'silent'] as const)(
+    'a completed call makes room for the next one (%s)',
+    async (mode) => {
+      const { limiter, inner } = setUp({ onFailure: 'deny', maxInFlight: 2 }, mode);
       const first = Promise.all([limiter.check('p', 'a'), limiter.check('p', 'b')]);
       await pass(20);
       await first;
-      inner.mood = 'answer';
+      inner.mode = 'reply';
       expect('degraded' in (await limiter.check('p', 'c'))).toBe(false);
     },
   );
@@ -300,9 +300,9 @@ describe('too many at once', () => {
   });
 });
 
-describe('who has a say', () => {
-  const actionOf = async (asking: Promise<{ degraded?: { action: string } }>): Promise<string> =>
-    asking.then(
+describe('precedence of onFailure', () => {
+  const actionOf = async (pending: Promise<{ degraded?: { action: string } }>): Promise<string> =>
+    pending.then(
       ({ degraded }) => degraded!.action,
       ({ code }) => (code === 'ERR_STORE_UNAVAILABLE' ? 'throw' : code),
     );
@@ -344,7 +344,7 @@ describe('who has a say', () => {
   });
 });
 
-describe('options that make no sense are refused', () => {
+describe('invalid options', () => {
   it.each([
     { deadlineMs: 0 },
     { deadlineMs: 1.5 },
@@ -360,11 +360,11 @@ describe('options that make no sense are refused', () => {
     { onFailure: null },
     { onFailures: 'deny' },
     null,
-  ])('%o', (options) => {
-    const refused = expect.objectContaining({ code: 'ERR_INVALID_OPTION' });
-    const given = options as unknown as FailureOptions;
-    expect(() => withFailurePolicy(fakeStore(), given)).toThrow(refused);
-    expect(() => redisStore(async () => null, given)).toThrow(refused);
+  ])('the failure options %o are rejected', (options) => {
+    const error = expect.objectContaining({ code: 'ERR_INVALID_OPTION' });
+    const invalid = options as unknown as FailureOptions;
+    expect(() => withFailurePolicy(fakeStore(), invalid)).toThrow(error);
+    expect(() => redisStore(async () => null, invalid)).toThrow(error);
   });
 
   it('withFailurePolicy rejects a value that is not a store', () => {
@@ -378,10 +378,10 @@ describe('options that make no sense are refused', () => {
   it('rejects an invalid onFailure of a call and of a policy', async () => {
     const { limiter } = setUp();
     const onFailure = 'open' as FailureAction;
-    const refused = { code: 'ERR_INVALID_OPTION' };
-    await expect(limiter.check('p', 'a', { onFailure })).rejects.toMatchObject(refused);
-    await expect(limiter.peek('p', 'a', { onFailure })).rejects.toMatchObject(refused);
+    const error = { code: 'ERR_INVALID_OPTION' };
+    await expect(limiter.check('p', 'a', { onFailure })).rejects.toMatchObject(error);
+    await expect(limiter.peek('p', 'a', { onFailure })).rejects.toMatchObject(error);
     const policies = { p: { limit: 1, window: '1s', onFailure } };
-    expect(() => createLimiter({ policies })).toThrow(expect.objectContaining(refused));
+    expect(() => createLimiter({ policies })).toThrow(expect.objectContaining(error));
   });
 });

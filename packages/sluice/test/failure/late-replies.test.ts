@@ -1,4 +1,4 @@
-/** The store charges a call that a fallback has answered: both charges are settled together. */
+/** The store charges a call after the fallback decided it: both charges are settled together. */
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { jointDecision } from '../../src/decision.ts';
 import { type FailureOptions, withFailurePolicy } from '../../src/failure/index.ts';
@@ -35,43 +35,43 @@ function setUp(options: FailureOptions = {}, algorithm: AlgorithmName = 'sliding
     q: { limit: 10_000, window: '1h', algorithm },
   } as const;
   const limiter = createLimiter({ policies, store });
-  /** A call that times out; the store has charged it and not replied. */
+  /** Makes a call that times out: the store charges it and does not reply. */
   const reserve = async (cost = 4000): Promise<Receipt> => {
-    const asking = limiter.check('p', 'a', { cost });
+    const pending = limiter.check('p', 'a', { cost });
     await pass(20);
-    const { receipt, degraded } = await asking;
+    const { receipt, degraded } = await pending;
     expect([degraded!.reason, inner.used('a')]).toEqual(['timeout', cost]);
     return receipt!;
   };
-  /** The store replies to what it was asked, and from now on at once. */
+  /** Sends the held replies. From now on the store replies at once. */
   const reply = async (): Promise<void> => {
-    inner.mood = 'answer';
+    inner.mode = 'reply';
     inner.release();
     await turn();
     await turn();
   };
-  /** What remains in this process's own limiter. */
+  /** Returns what remains in the local fallback. */
   const localRemaining = async (): Promise<number> => {
-    inner.mood = 'reject';
+    inner.mode = 'reject';
     const { remaining, degraded } = await limiter.peek('p', 'a', { onFailure: 'local' });
     expect(degraded!.action).toBe('local');
-    inner.mood = 'answer';
+    inner.mode = 'reply';
     return remaining;
   };
   return { inner, store, limiter, reserve, reply, localRemaining };
 }
 
-const passOn: [how: string, pass: (receipt: Receipt) => Receipt][] = [
-  ['as it is', (receipt) => receipt],
+const forms: [form: string, formOf: (receipt: Receipt) => Receipt][] = [
+  ['unchanged', (receipt) => receipt],
   ['as JSON', copyOf],
 ];
 
-describe.each(passOn)('a receipt of a call that timed out, passed on %s,', (_how, passedOn) => {
+describe.each(forms)('the receipt of a call that timed out, passed %s', (_form, formOf) => {
   it.each(algorithms)(
     'a late receipt is settled locally and in the store after the reply (%s)',
     async (name) => {
       const { inner, limiter, reserve, reply, localRemaining } = setUp({}, name);
-      const receipt = passedOn(await reserve());
+      const receipt = formOf(await reserve());
       await reply();
       expect(await limiter.settle(receipt, 100)).toBe(-3900);
       await turn();
@@ -85,7 +85,7 @@ describe.each(passOn)('a receipt of a call that timed out, passed on %s,', (_how
     'a late receipt is settled locally and in the store before the reply (%s)',
     async (name) => {
       const { inner, limiter, reserve, reply, localRemaining } = setUp({}, name);
-      const receipt = passedOn(await reserve());
+      const receipt = formOf(await reserve());
       expect(await limiter.settle(receipt, 100)).toBe(-3900);
       expect(inner.used('a')).toBe(4000);
       await reply();
@@ -98,7 +98,7 @@ describe.each(passOn)('a receipt of a call that timed out, passed on %s,', (_how
     'a late receipt is refunded locally and in the store, %s the reply',
     async (when) => {
       const { inner, limiter, reserve, reply, localRemaining } = setUp();
-      const receipt = passedOn(await reserve());
+      const receipt = formOf(await reserve());
       if (when === 'after') await reply();
       expect(await limiter.refund(receipt)).toBe(4000);
       if (when === 'before') await reply();
@@ -112,7 +112,7 @@ describe.each(passOn)('a receipt of a call that timed out, passed on %s,', (_how
     'a late receipt settled for more charges the store, %s the reply',
     async (when) => {
       const { inner, limiter, reserve, reply } = setUp();
-      const receipt = passedOn(await reserve());
+      const receipt = formOf(await reserve());
       if (when === 'after') await reply();
       expect(await limiter.settle(receipt, 7000)).toBe(3000);
       if (when === 'before') await reply();
@@ -124,7 +124,7 @@ describe.each(passOn)('a receipt of a call that timed out, passed on %s,', (_how
   it('a late receipt is settled in the store once', async () => {
     const { inner, limiter, reserve, reply } = setUp();
     const receipt = await reserve();
-    const copies = [passedOn(receipt), copyOf(receipt), copyOf(receipt)];
+    const copies = [formOf(receipt), copyOf(receipt), copyOf(receipt)];
     await limiter.settle(copies[0], 100);
     await limiter.settle(copies[1], 100);
     await reply();
@@ -135,7 +135,7 @@ describe.each(passOn)('a receipt of a call that timed out, passed on %s,', (_how
 
   it('a late receipt of an `allow` fallback is settled in the store', async () => {
     const { inner, limiter, reserve, reply } = setUp({ onFailure: 'allow' });
-    const receipt = passedOn(await reserve());
+    const receipt = formOf(await reserve());
     await reply();
     expect(await limiter.settle(receipt, 100)).toBe(0);
     await turn();
@@ -145,12 +145,12 @@ describe.each(passOn)('a receipt of a call that timed out, passed on %s,', (_how
 
 it('each limit of a late check is settled by its own charge', async () => {
   const { inner, limiter, reply } = setUp();
-  const asking = limiter.check([
+  const pending = limiter.check([
     { policy: 'p', key: 'a', cost: 50 },
     { policy: 'q', key: 'b', cost: 70 },
   ]);
   await pass(20);
-  const { receipt } = await asking;
+  const { receipt } = await pending;
   expect(await limiter.settle(copyOf(receipt!), [5, 90])).toBe(-25);
   await reply();
   expect([inner.used('a'), inner.used('b')]).toEqual([5, 90]);
@@ -170,30 +170,30 @@ it('a settlement reaches the store while the breaker is open', async () => {
 
 it('a late call that the store denies is settled only locally', async () => {
   const { inner, limiter, reply } = setUp();
-  inner.mood = 'answer';
+  inner.mode = 'reply';
   await limiter.check('p', 'a', { cost: 9000 });
-  inner.mood = 'hold';
-  const asking = limiter.check('p', 'a', { cost: 4000 });
+  inner.mode = 'hold';
+  const pending = limiter.check('p', 'a', { cost: 4000 });
   await pass(20);
-  const { receipt, allowed } = await asking;
+  const { receipt, allowed } = await pending;
   expect(allowed).toBe(true);
   await limiter.settle(receipt!, 100);
-  inner.asked.length = 0;
+  inner.calls.length = 0;
   await reply();
-  expect([inner.asked, inner.used('a')]).toEqual([[], 9000]);
+  expect([inner.calls, inner.used('a')]).toEqual([[], 9000]);
 });
 
 it('only the receipt of a call that timed out has a token', async () => {
   const { inner, limiter } = setUp();
-  for (const [mood, late] of [
+  for (const [mode, late] of [
     ['hold', expect.any(String)],
     ['reject', undefined],
-    ['answer', undefined],
+    ['reply', undefined],
   ] as const) {
-    inner.mood = mood;
-    const asking = limiter.check('p', mood);
+    inner.mode = mode;
+    const pending = limiter.check('p', mode);
     await pass(20);
-    expect((await asking).receipt!.charges[0].late).toEqual(late);
+    expect((await pending).receipt!.charges[0].late).toEqual(late);
   }
 });
 
@@ -201,23 +201,23 @@ it('an invalid token, or one of another key or cost, changes nothing in the stor
   const { inner, limiter, reserve, reply } = setUp();
   const receipt = await reserve();
   await reply();
-  inner.asked.length = 0;
+  inner.calls.length = 0;
   const [charge] = receipt.charges;
   for (const change of [{ late: 'x' }, { late: 7 as never }, { key: 'b' }, { cost: 3999 }]) {
     await limiter.refund({ charges: [{ ...charge, ...change }] });
   }
   await turn();
-  expect([inner.asked, inner.used('a')]).toEqual([[], 4000]);
+  expect([inner.calls, inner.used('a')]).toEqual([[], 4000]);
 });
 
 it('a late call repeated under its id is settled once', async () => {
   const { limiter, reply } = setUp();
-  const ask = async (): Promise<Receipt> => {
-    const asking = limiter.check('p', 'a', { id: 'x', cost: 50 });
+  const check = async (): Promise<Receipt> => {
+    const pending = limiter.check('p', 'a', { id: 'x', cost: 50 });
     await pass(20);
-    return (await asking).receipt!;
+    return (await pending).receipt!;
   };
-  const [first, second] = [await ask(), await ask()];
+  const [first, second] = [await check(), await check()];
   expect(second).toEqual(first);
   await limiter.settle(copyOf(first), 5);
   await limiter.settle(copyOf(second), 5);
@@ -225,7 +225,7 @@ it('a late call repeated under its id is settled once', async () => {
   expect((await limiter.inspect('p', 'a'))!.used).toBe(5);
 });
 
-describe('the late charges of a process', () => {
+describe('LateCharges', () => {
   const policy = definePolicy('p', '10/1h');
   const limit = { policy, params: policy.params!, key: 'a', cost: 1 };
 
@@ -233,48 +233,48 @@ describe('the late charges of a process', () => {
     const clock = new ManualClock();
     const adjusted: number[] = [];
     const charges = new LateCharges(clock, (_adjustments, nowMs) => adjusted.push(nowMs!));
-    /** A call that timed out and that the store then charged. */
+    /** Adds a call that timed out and that the store then charged. */
     const open = (limits = 1): string => {
       const token = charges.nextToken();
       const result = jointDecision([decisionOf(limit)], true);
       charges.open(token, Array(limits).fill(limit)).charged(result);
       return token;
     };
-    /** Whether the charge in the store is adjusted. */
-    const isKnown = (late: string): boolean => {
+    /** Returns whether the charge in the store is adjusted. */
+    const isKept = (late: string): boolean => {
       const before = adjusted.length;
       const charge = { policy: 'p', key: 'a', cost: 1, atMs: 0, degraded: true, late } as const;
       charges.settle([{ policy, params: policy.params!, charge, delta: -1 }], 1);
       return adjusted.length > before;
     };
-    return { clock, open, isKnown };
+    return { clock, open, isKept };
   }
 
   const decisionOf = ({ key, cost }: typeof limit) =>
     ({ policy: 'p', key, cost, allowed: true, limit: 10, remaining: 9, atMs: 0 }) as LimitDecision;
 
   it('keeps at least the last 10,000 late charges, and at most 20,000', () => {
-    const { open, isKnown } = setUpCharges();
+    const { open, isKept } = setUpCharges();
     const tokens = Array.from({ length: 50_000 }, () => open());
-    expect(tokens.slice(-10_000).every(isKnown)).toBe(true);
-    expect(tokens.slice(0, 30_000).some(isKnown)).toBe(false);
+    expect(tokens.slice(-10_000).every(isKept)).toBe(true);
+    expect(tokens.slice(0, 30_000).some(isKept)).toBe(false);
   });
 
   it('keeps fewer late calls if each has many limits', () => {
-    const { open, isKnown } = setUpCharges();
+    const { open, isKept } = setUpCharges();
     const tokens = Array.from({ length: 1000 }, () => open(50));
-    expect(tokens.slice(-200).every(isKnown)).toBe(true);
-    expect(tokens.slice(0, 590).some(isKnown)).toBe(false);
+    expect(tokens.slice(-200).every(isKept)).toBe(true);
+    expect(tokens.slice(0, 590).some(isKept)).toBe(false);
   });
 
   it('keeps late charges for one hour, and drops them after two', () => {
-    const { clock, open, isKnown } = setUpCharges();
+    const { clock, open, isKept } = setUpCharges();
     const [first, second] = [open(), open()];
     clock.advance(3_600_000);
     open();
-    expect(isKnown(first)).toBe(true);
+    expect(isKept(first)).toBe(true);
     clock.advance(3_600_000);
     open();
-    expect(isKnown(second)).toBe(false);
+    expect(isKept(second)).toBe(false);
   });
 });

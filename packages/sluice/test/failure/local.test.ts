@@ -1,4 +1,4 @@
-/** How this process limits by itself while the store is away. */
+/** The local fallback: limits in this process while the store is unavailable. */
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { withFailurePolicy } from '../../src/failure/index.ts';
 import { createLimiter, ManualClock, type PolicyOptions } from '../../src/index.ts';
@@ -8,13 +8,13 @@ import { fakeStore, pass, useFakeTime } from './fake-store.ts';
 
 expectNoUnhandledRejections();
 
-/** A limiter whose store is away, on a clock that stands still. */
+/** Returns a limiter with an unavailable store and a clock that does not move. */
 function setUp(policy: PolicyOptions, localShare?: number) {
   const clock = new ManualClock(1_745_000_100_000);
   const inner = fakeStore('reject');
   const store = withFailurePolicy(inner, localShare === undefined ? {} : { localShare });
   const limiter = createLimiter({ policies: { p: policy, q: '4/1m' }, store, clock });
-  /** How many of so many calls are admitted. */
+  /** Makes `calls` calls and returns how many are admitted. */
   const admitted = async (calls: number): Promise<number> => {
     let count = 0;
     for (let call = 0; call < calls; call++) {
@@ -109,9 +109,9 @@ it('reset deletes the local key even if the store is unreachable', async () => {
 it('local charges count again in the next outage', async () => {
   const { inner, limiter, admitted } = setUp({ limit: 3, window: '1m' });
   expect(await admitted(2)).toBe(2);
-  inner.mood = 'answer';
+  inner.mode = 'reply';
   expect((await limiter.check('p', 'a')).remaining).toBe(2);
-  inner.mood = 'reject';
+  inner.mode = 'reject';
   expect(await admitted(5)).toBe(1);
 });
 
@@ -125,7 +125,7 @@ it('the local fallback uses the clock of the limiter', async () => {
 describe('the memory of the local store', () => {
   afterEach(() => void vi.useRealTimers());
 
-  /** The bytes of typed arrays in use. Another thread frees the others, sooner or later. */
+  /** Returns the bytes of typed arrays in use. Another thread frees unused ones later. */
   async function bytesOfArrays(): Promise<number> {
     let least = Number.POSITIVE_INFINITY;
     for (let look = 0; look < 10; look++) {

@@ -1,16 +1,16 @@
-/** What becomes of charges when the store was not asked, or answered when it was too late. */
+/** Charges of calls that the store did not decide, or decided too late. */
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { type FailureOptions, withFailurePolicy } from '../../src/failure/index.ts';
 import { type AlgorithmName, createLimiter, type FailureAction } from '../../src/index.ts';
 import { expectNoUnhandledRejections, turn } from '../rejections.ts';
-import { fakeStore, type Mood, OUTAGE, pass, useFakeTime } from './fake-store.ts';
+import { fakeStore, OUTAGE, pass, type StoreMode, useFakeTime } from './fake-store.ts';
 
 expectNoUnhandledRejections();
 beforeEach(useFakeTime);
 afterEach(() => void vi.useRealTimers());
 
-function setUp(options: FailureOptions, mood: Mood, algorithm: AlgorithmName = 'sliding-log') {
-  const inner = fakeStore(mood);
+function setUp(options: FailureOptions, mode: StoreMode, algorithm: AlgorithmName = 'sliding-log') {
+  const inner = fakeStore(mode);
   const store = withFailurePolicy(inner, { deadlineMs: 20, ...options });
   const policies = {
     p: { limit: 10, window: '1m', algorithm },
@@ -23,17 +23,17 @@ const copyOf = <T>(value: T): T => JSON.parse(JSON.stringify(value));
 const unavailable = { code: 'ERR_STORE_UNAVAILABLE' };
 const algorithms: AlgorithmName[] = ['fixed-window', 'sliding-log', 'token-bucket'];
 
-describe('a receipt that is not the store’s', () => {
+describe('a receipt of a degraded decision', () => {
   it.each(algorithms)('refunds a local charge in this process (%s)', async (algorithm) => {
     const { inner, limiter } = setUp({ onFailure: 'local' }, 'reject', algorithm);
     const { receipt } = await limiter.check('p', 'a', { cost: 7 });
     expect((await limiter.check('p', 'a', { cost: 7 })).allowed).toBe(false);
-    inner.mood = 'answer';
-    inner.asked.length = 0;
+    inner.mode = 'reply';
+    inner.calls.length = 0;
     expect(await limiter.refund(receipt!)).toBe(7);
     expect(await limiter.refund(receipt!)).toBe(0);
-    expect(inner.asked).toEqual([]);
-    inner.mood = 'reject';
+    expect(inner.calls).toEqual([]);
+    inner.mode = 'reject';
     expect((await limiter.check('p', 'a', { cost: 10 })).allowed).toBe(true);
   });
 
@@ -43,11 +43,11 @@ describe('a receipt that is not the store’s', () => {
       { policy: 'p', key: 'a', cost: 4 },
       { policy: 'q', key: 'b', cost: 6 },
     ]);
-    inner.mood = 'answer';
-    inner.asked.length = 0;
+    inner.mode = 'reply';
+    inner.calls.length = 0;
     expect(await limiter.settle(receipt!, [1, 8])).toBe(-1);
-    expect(inner.asked).toEqual([]);
-    inner.mood = 'reject';
+    expect(inner.calls).toEqual([]);
+    inner.mode = 'reject';
     expect((await limiter.peek('p', 'a')).remaining).toBe(9);
     expect((await limiter.peek('q', 'b')).remaining).toBe(2);
   });
@@ -56,13 +56,13 @@ describe('a receipt that is not the store’s', () => {
     const { inner, limiter } = setUp({ onFailure: 'local' }, 'reject', algorithm);
     const alone = await limiter.check('p', 'b', { onFailure: 'allow' });
     expect(await limiter.refund(alone.receipt!)).toBe(0);
-    // The limiter in this process holds the same key, at the same time: that must not be touched.
+    // The local fallback has a charge of the same key and time, which must not change.
     await limiter.check('p', 'a', { cost: 10 });
     const allowed = await limiter.check('p', 'a', { cost: 5, onFailure: 'allow' });
-    inner.asked.length = 0;
+    inner.calls.length = 0;
     expect(await limiter.refund(copyOf(allowed.receipt!))).toBe(0);
     expect(await limiter.refund(allowed.receipt!)).toBe(0);
-    expect(inner.asked).toEqual([]);
+    expect(inner.calls).toEqual([]);
     expect((await limiter.check('p', 'a')).allowed).toBe(false);
   });
 
@@ -70,16 +70,16 @@ describe('a receipt that is not the store’s', () => {
     const { inner, limiter } = setUp({ onFailure: 'local' }, 'reject');
     const decision = copyOf(await limiter.check('p', 'a', { cost: 3 }));
     expect(decision.receipt!.charges).toMatchObject([{ key: 'a', cost: 3, degraded: true }]);
-    inner.mood = 'answer';
-    inner.asked.length = 0;
+    inner.mode = 'reply';
+    inner.calls.length = 0;
     expect(await limiter.refund(decision.receipt!)).toBe(3);
     const allowed = copyOf(await limiter.check('p', 'b', { onFailure: 'allow' }));
     expect('degraded' in allowed.receipt!.charges[0]).toBe(false);
-    inner.mood = 'reject';
+    inner.mode = 'reject';
     const { receipt } = copyOf(await limiter.check('p', 'c', { onFailure: 'allow' }));
-    inner.asked.length = 0;
+    inner.calls.length = 0;
     expect(await limiter.refund(receipt!)).toBe(0);
-    expect(inner.asked).toEqual([]);
+    expect(inner.calls).toEqual([]);
   });
 
   it('refunds a local charge while the breaker is open', async () => {
@@ -106,7 +106,7 @@ describe('a receipt that is not the store’s', () => {
   });
 });
 
-describe('an id', () => {
+describe('idempotency ids', () => {
   it('an id admitted locally is admitted once, with the same decision', async () => {
     const { limiter } = setUp({ onFailure: 'local' }, 'reject');
     const first = await limiter.check('p', 'a', { id: '1', cost: 4 });
@@ -127,26 +127,26 @@ describe('an id', () => {
 
   it('a late admission under an id is returned to a retry', async () => {
     const { inner, limiter } = setUp({ onFailure: 'deny' }, 'hold');
-    const asking = limiter.check('p', 'a', { id: '1' });
+    const pending = limiter.check('p', 'a', { id: '1' });
     await pass(20);
-    expect((await asking).allowed).toBe(false);
-    inner.mood = 'answer';
+    expect((await pending).allowed).toBe(false);
+    inner.mode = 'reply';
     inner.release();
     await turn();
-    expect(inner.asked).toEqual(['decide']);
+    expect(inner.calls).toEqual(['decide']);
     expect((await limiter.check('p', 'a', { id: '1' })).allowed).toBe(true);
     expect((await limiter.inspect('p', 'a'))!.used).toBe(1);
   });
 });
 
-describe('an answer that comes too late', () => {
+describe('a late reply', () => {
   const late = async (onFailure: FailureAction, options: FailureOptions = {}, cost = 3) => {
     const world = setUp({ onFailure, ...options }, 'hold');
-    const asking = world.limiter.check('p', 'a', { cost }).catch((error) => error);
+    const pending = world.limiter.check('p', 'a', { cost }).catch((error) => error);
     await pass(20);
-    const decision = await asking;
+    const decision = await pending;
     expect(world.inner.used('a')).toBe(cost);
-    world.inner.mood = 'answer';
+    world.inner.mode = 'reply';
     world.inner.release();
     await turn();
     return { ...world, decision };
@@ -168,7 +168,7 @@ describe('an answer that comes too late', () => {
     async (how) => {
       const { inner, decision } = await late(how);
       expect(decision.allowed).toBe(true);
-      expect(inner.asked).toEqual(['decide']);
+      expect(inner.calls).toEqual(['decide']);
       expect(inner.used('a')).toBe(3);
     },
   );
@@ -181,14 +181,14 @@ describe('an answer that comes too late', () => {
 
   it('a late charge is refunded for each limit of a check', async () => {
     const { inner, limiter } = setUp({ onFailure: 'deny' }, 'hold');
-    const asking = limiter.check([
+    const pending = limiter.check([
       { policy: 'p', key: 'a', cost: 2 },
       { policy: 'q', key: 'b', cost: 5 },
     ]);
     await pass(20);
-    expect((await asking).allowed).toBe(false);
+    expect((await pending).allowed).toBe(false);
     expect([inner.used('a'), inner.used('b')]).toEqual([2, 5]);
-    inner.mood = 'answer';
+    inner.mode = 'reply';
     inner.release();
     await turn();
     expect([inner.used('a'), inner.used('b')]).toEqual([0, 0]);
@@ -196,41 +196,41 @@ describe('an answer that comes too late', () => {
 
   it('a late charge is refunded while the breaker is open', async () => {
     const { inner, limiter, store } = setUp({ onFailure: 'deny' }, 'hold');
-    const asking = Array.from({ length: 10 }, () => limiter.check('p', 'a'));
+    const pending = Array.from({ length: 10 }, () => limiter.check('p', 'a'));
     await pass(20);
-    for (const { allowed } of await Promise.all(asking)) expect(allowed).toBe(false);
+    for (const { allowed } of await Promise.all(pending)) expect(allowed).toBe(false);
     expect([store.breaker, inner.used('a')]).toEqual(['open', 10]);
-    inner.mood = 'answer';
+    inner.mode = 'reply';
     inner.release();
     await turn();
     expect(inner.used('a')).toBe(0);
   });
 
   it('a late denial, peek or failure changes nothing', async () => {
-    const { inner, limiter } = setUp({ onFailure: 'deny' }, 'answer');
+    const { inner, limiter } = setUp({ onFailure: 'deny' }, 'reply');
     await limiter.check('p', 'a', { cost: 10 });
-    inner.mood = 'hold';
-    const asking = Promise.all([limiter.check('p', 'a'), limiter.peek('p', 'b')]);
+    inner.mode = 'hold';
+    const pending = Promise.all([limiter.check('p', 'a'), limiter.peek('p', 'b')]);
     await pass(20);
-    await asking;
-    inner.mood = 'answer';
+    await pending;
+    inner.mode = 'reply';
     inner.release();
     await turn();
-    expect(inner.asked).toEqual(['decide', 'decide', 'decide']);
+    expect(inner.calls).toEqual(['decide', 'decide', 'decide']);
   });
 
-  it.each(['reject', 'throw', 'silence', 'nonsense'] as const)(
-    'troubles nobody if the giving back fails too (%s)',
-    async (mood) => {
+  it.each(['reject', 'throw', 'silent', 'invalid'] as const)(
+    'a failed refund of a late charge is not reported to the caller (%s)',
+    async (mode) => {
       const { inner, limiter } = setUp({ onFailure: 'deny' }, 'hold');
-      const asking = limiter.check('p', 'a');
+      const pending = limiter.check('p', 'a');
       await pass(20);
-      await asking;
-      inner.mood = mood;
+      await pending;
+      inner.mode = mode;
       inner.release();
       await turn();
       await turn();
-      expect(inner.asked).toEqual(['decide', 'adjust']);
+      expect(inner.calls).toEqual(['decide', 'adjust']);
     },
   );
 
@@ -241,37 +241,37 @@ describe('an answer that comes too late', () => {
     const store = withFailurePolicy(inner, { onFailure: 'deny', deadlineMs: 20 });
     const limiter = createLimiter({ policies: { p: '5/1m' }, store });
     const late = [undefined, null, [], [{}]].map((value) => async () => value);
-    for (const answer of [...late, () => Promise.reject(OUTAGE)]) {
-      const asking = limiter.check('p', 'a');
+    for (const replyWith of [...late, () => Promise.reject(OUTAGE)]) {
+      const pending = limiter.check('p', 'a');
       await pass(20);
-      expect((await asking).degraded!.action).toBe('deny');
-      held.pop()!(answer() as never);
+      expect((await pending).degraded!.action).toBe('deny');
+      held.pop()!(replyWith() as never);
       await turn();
     }
   });
 });
 
 describe('a refund that the store did not confirm', () => {
-  const spend = async (mood: Mood) => {
-    const world = setUp({ maxInFlight: 5 }, 'answer');
+  const spend = async (mode: StoreMode) => {
+    const world = setUp({ maxInFlight: 5 }, 'reply');
     const { receipt } = await world.limiter.check('p', 'a', { cost: 4 });
-    world.inner.mood = mood;
+    world.inner.mode = mode;
     return { ...world, receipt: receipt! };
   };
-  const failing = async (asking: Promise<number>): Promise<void> => {
-    const seen = asking.catch((error) => error);
+  const failing = async (pending: Promise<number>): Promise<void> => {
+    const result = pending.catch((error) => error);
     await pass(20);
-    expect(await seen).toMatchObject(unavailable);
+    expect(await result).toMatchObject(unavailable);
   };
 
-  it.each(['silence', 'reject', 'hold'] as const)(
+  it.each(['silent', 'reject', 'hold'] as const)(
     'a refund that the store may have applied cannot be retried (%s)',
-    async (mood) => {
-      const { inner, limiter, receipt } = await spend(mood);
+    async (mode) => {
+      const { inner, limiter, receipt } = await spend(mode);
       await failing(limiter.refund(receipt));
-      inner.mood = 'answer';
+      inner.mode = 'reply';
       inner.release();
-      inner.asked.length = 0;
+      inner.calls.length = 0;
       expect(await limiter.refund(receipt)).toBe(0);
       expect(await limiter.settle(receipt, 2)).toBe(0);
     },
@@ -283,7 +283,7 @@ describe('a refund that the store did not confirm', () => {
     expect(store.breaker).toBe('open');
     await failing(limiter.refund(receipt));
     await failing(limiter.settle(receipt, 1));
-    inner.mood = 'answer';
+    inner.mode = 'reply';
     await pass(250);
     expect(await limiter.refund(receipt)).toBe(4);
     expect(await limiter.refund(receipt)).toBe(0);
@@ -294,14 +294,14 @@ describe('a refund that the store did not confirm', () => {
     const others = [1, 2, 3, 4, 5].map((key) => limiter.check('p', `${key}`));
     await turn();
     await expect(limiter.refund(receipt)).rejects.toMatchObject(unavailable);
-    inner.mood = 'answer';
+    inner.mode = 'reply';
     inner.release();
     await Promise.all(others);
     expect(await limiter.refund(receipt)).toBe(4);
   });
 
   it('a refund can be retried if the store reports that it was not done', async () => {
-    const { inner, limiter, receipt } = await spend('answer');
+    const { inner, limiter, receipt } = await spend('reply');
     const adjust = inner.adjust;
     inner.adjust = () => Promise.reject(Object.assign(new Error('LOADING'), { notDone: true }));
     await expect(limiter.refund(receipt)).rejects.toMatchObject(unavailable);

@@ -1,4 +1,4 @@
-/** Refunds that no caller waits for are sent until they are done or no longer matter. */
+/** The refund queue: retries refunds until they succeed or the charge has expired. */
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { monotonicClock } from '../../src/clock.ts';
 import { withFailurePolicy } from '../../src/failure/index.ts';
@@ -6,13 +6,13 @@ import { RefundBudget, RefundQueue } from '../../src/failure/refund-queue.ts';
 import { type AlgorithmName, createLimiter, definePolicy, type Store } from '../../src/index.ts';
 import type { Adjustment } from '../../src/store.ts';
 import { expectNoUnhandledRejections, turn } from '../rejections.ts';
-import { fakeStore, type Mood, OUTAGE, pass, useFakeTime } from './fake-store.ts';
+import { fakeStore, OUTAGE, pass, type StoreMode, useFakeTime } from './fake-store.ts';
 
 expectNoUnhandledRejections();
 beforeEach(useFakeTime);
 afterEach(() => void vi.useRealTimers());
 
-const FAILING: readonly Mood[] = ['reject', 'throw'];
+const FAILING: readonly StoreMode[] = ['reject', 'throw'];
 
 function setUp(onFailure: 'deny' | 'local' | 'allow' | 'throw' = 'deny') {
   const inner = fakeStore('hold');
@@ -21,15 +21,15 @@ function setUp(onFailure: 'deny' | 'local' | 'allow' | 'throw' = 'deny') {
   return { inner, store, limiter };
 }
 
-describe('a caller that was denied', () => {
-  const deniedLate = async (mood: Mood) => {
+describe('the refund of a denied caller', () => {
+  const deniedLate = async (mode: StoreMode) => {
     const world = setUp();
-    const asking = world.limiter.check('p', 'a', { cost: 3 });
+    const pending = world.limiter.check('p', 'a', { cost: 3 });
     await pass(20);
-    expect((await asking).allowed).toBe(false);
+    expect((await pending).allowed).toBe(false);
     expect(world.inner.used('a')).toBe(3);
-    // The reply comes, and the refund fails.
-    world.inner.mood = mood;
+    // The reply arrives, and the refund fails.
+    world.inner.mode = mode;
     world.inner.release();
     await turn();
     await turn();
@@ -37,24 +37,24 @@ describe('a caller that was denied', () => {
     return world;
   };
 
-  it.each(FAILING)('a timer retries the refund of a denied caller (%s)', async (mood) => {
-    const { inner } = await deniedLate(mood);
+  it.each(FAILING)('a timer retries the refund of a denied caller (%s)', async (mode) => {
+    const { inner } = await deniedLate(mode);
     await pass(5000);
     expect(inner.used('a')).toBe(3);
-    inner.mood = 'answer';
+    inner.mode = 'reply';
     await pass(1000);
     expect(inner.used('a')).toBe(0);
-    inner.asked.length = 0;
+    inner.calls.length = 0;
     await pass(60_000);
-    expect(inner.asked).toEqual([]);
+    expect(inner.calls).toEqual([]);
   });
 
   it.each(FAILING)(
     'a successful call triggers the refund of a denied caller (%s)',
-    async (mood) => {
-      const { inner, limiter } = await deniedLate(mood);
+    async (mode) => {
+      const { inner, limiter } = await deniedLate(mode);
       await pass(999);
-      inner.mood = 'answer';
+      inner.mode = 'reply';
       await pass(0);
       await limiter.check('p', 'b');
       await pass(1);
@@ -62,49 +62,49 @@ describe('a caller that was denied', () => {
     },
   );
 
-  it('drops a refund when its charge no longer counts', async () => {
+  it('a refund is dropped when its charge no longer counts', async () => {
     const { inner } = await deniedLate('reject');
     await pass(120_000);
-    inner.asked.length = 0;
-    inner.mood = 'answer';
+    inner.calls.length = 0;
+    inner.mode = 'reply';
     await pass(600_000);
-    expect([inner.asked, vi.getTimerCount()]).toEqual([[], 0]);
+    expect([inner.calls, vi.getTimerCount()]).toEqual([[], 0]);
   });
 
-  it('attempts at most one refund per second while the store fails', async () => {
+  it('a refund is attempted at most once per second while the store fails', async () => {
     const { inner, limiter } = await deniedLate('reject');
-    // Everything but refunds works: each success could be taken for a sign to try again.
+    // All calls except refunds succeed. Each success could trigger a retry.
     const adjust = inner.adjust;
     inner.adjust = (...args) => {
-      inner.mood = 'reject';
+      inner.mode = 'reject';
       return adjust(...args);
     };
-    inner.asked.length = 0;
+    inner.calls.length = 0;
     for (let time = 0; time < 1000; time++) {
-      inner.mood = 'answer';
+      inner.mode = 'reply';
       await limiter.check('p', `${time}`);
       await vi.advanceTimersByTimeAsync(10);
     }
-    const attempts = inner.asked.filter((what) => what === 'adjust').length;
+    const attempts = inner.calls.filter((what) => what === 'adjust').length;
     expect(attempts).toBeGreaterThan(5);
     expect(attempts).toBeLessThanOrEqual(11);
   });
 
   it('closing the store sends waiting refunds', async () => {
     const { inner, store } = await deniedLate('reject');
-    inner.mood = 'answer';
+    inner.mode = 'reply';
     await store.close();
     await turn();
     expect([inner.used('a'), vi.getTimerCount()]).toEqual([0, 0]);
   });
 });
 
-describe('an acquire that is called off', () => {
+describe('an aborted acquire', () => {
   const ways = ['abort', 'close'] as const;
   const actions = ['deny', 'local', 'allow', 'throw'] as const;
 
-  /** Called off while the store is being asked. */
-  const callOff = async (how: (typeof ways)[number], onFailure: (typeof actions)[number]) => {
+  /** Aborts an acquire, or closes its limiter, while the store decides. */
+  const abortAcquire = async (how: (typeof ways)[number], onFailure: (typeof actions)[number]) => {
     const world = setUp(onFailure);
     const controller = new AbortController();
     const { signal } = controller;
@@ -119,8 +119,8 @@ describe('an acquire that is called off', () => {
   for (const how of ways) {
     for (const onFailure of actions) {
       it(`${how} of acquire leaves no charge, reply in time (${onFailure})`, async () => {
-        const { inner } = await callOff(how, onFailure);
-        inner.mood = 'answer';
+        const { inner } = await abortAcquire(how, onFailure);
+        inner.mode = 'reply';
         inner.release();
         await turn();
         await turn();
@@ -128,10 +128,10 @@ describe('an acquire that is called off', () => {
       });
 
       it(`${how} of acquire leaves no charge, reply late (${onFailure})`, async () => {
-        const { inner } = await callOff(how, onFailure);
+        const { inner } = await abortAcquire(how, onFailure);
         await pass(20);
         expect(inner.used('a')).toBe(4);
-        inner.mood = 'answer';
+        inner.mode = 'reply';
         inner.release();
         await turn();
         await turn();
@@ -139,10 +139,10 @@ describe('an acquire that is called off', () => {
       });
 
       it(`${how} of acquire leaves no charge, breaker opens (${onFailure})`, async () => {
-        const { inner, store } = await callOff(how, onFailure);
+        const { inner, store } = await abortAcquire(how, onFailure);
         const policy = definePolicy('q', '10/1m');
         const limit = { policy, params: policy.params!, key: 'trip', cost: 1 };
-        inner.mood = 'reject';
+        inner.mode = 'reject';
         for (let time = 0; time < 5; time++) {
           await store.decide([{ limits: [limit], peek: false, onFailure: 'deny' }]);
         }
@@ -152,7 +152,7 @@ describe('an acquire that is called off', () => {
         await turn();
         await turn();
         expect(inner.used('a')).toBe(4);
-        inner.mood = 'answer';
+        inner.mode = 'reply';
         await pass(1000);
         expect(inner.used('a')).toBe(0);
       });
@@ -167,7 +167,7 @@ describe('an acquire that is called off', () => {
     await turn();
     controller.abort();
     await first;
-    inner.mood = 'answer';
+    inner.mode = 'reply';
     const second = limiter.acquire('p', 'a', { cost: 10 });
     inner.release();
     await turn();
@@ -190,7 +190,7 @@ describe('a refund queue', () => {
     return { budget, queue: new RefundQueue(budget), other: new RefundQueue(budget) };
   }
 
-  it('uses one id for all attempts where the store applies an adjustment once', async () => {
+  it('all attempts of a refund have one id if the store has adjustOnce', async () => {
     const ids: string[] = [];
     const adjustOnce = vi.fn(async (id: string) => {
       ids.push(id);
@@ -206,7 +206,7 @@ describe('a refund queue', () => {
     expect(vi.getTimerCount()).toBe(0);
   });
 
-  it('resends a refund without a reply only if the store has adjustOnce', async () => {
+  it('a refund without a reply is sent again only if the store has adjustOnce', async () => {
     const silent = (): Promise<never> => new Promise(() => {});
     const adjustOnce = vi.fn(silent);
     const adjust = vi.fn(silent);
@@ -217,7 +217,7 @@ describe('a refund queue', () => {
     expect(adjust).toHaveBeenCalledTimes(1);
   });
 
-  it('keeps at most 10,000 adjustments over all domains, and drops the oldest', async () => {
+  it('the refund queue keeps at most 10,000 adjustments and drops the oldest', async () => {
     const { queue, other, budget } = queueOn({ adjust: async () => Promise.reject(OUTAGE) });
     const dropped: number[] = [];
     for (let each = 0; each < 12_000; each++) {
@@ -239,7 +239,7 @@ describe('a refund queue', () => {
     expect(budget.waiting).toBeGreaterThan(10_000 - 64);
   });
 
-  it('drops the refund of a key with an unreadable value', async () => {
+  it('the refund of a key with an unreadable value is dropped', async () => {
     const adjust = vi.fn(async () => Promise.reject(Object.assign(OUTAGE, { isOfKey: true })));
     const { queue, budget } = queueOn({ adjust });
     await queue.add([adjustmentOf()], undefined);
@@ -248,7 +248,7 @@ describe('a refund queue', () => {
     Reflect.deleteProperty(OUTAGE, 'isOfKey');
   });
 
-  it('sends all waiting refunds when the client has connected', async () => {
+  it('all waiting refunds are sent when the client has connected', async () => {
     let isUp = false;
     const adjust = vi.fn(async () => (isUp ? [-1] : Promise.reject(OUTAGE)));
     const { queue, budget } = queueOn({ adjust });

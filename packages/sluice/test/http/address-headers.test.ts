@@ -100,7 +100,7 @@ describe('Forwarded', () => {
     }
   });
 
-  it('only the header in forwardedHeader is parsed', () => {
+  it('only the header named in forwardedHeader is parsed', () => {
     const both = new Map([
       ['x-forwarded-for', '1.1.1.1'],
       ['forwarded', 'for=2.2.2.2'],
@@ -112,14 +112,14 @@ describe('Forwarded', () => {
   });
 });
 
-describe('bounds', () => {
-  it('parses at most 64 addresses from the right', () => {
+describe('bounds of the parser', () => {
+  it('the parser reads at most 64 addresses from the right', () => {
     const list = Array.from({ length: 70 }, (_, index) => `10.0.1.${index}`).join(', ');
     expect(xff(PROXIES, list)).toBe('10.0.1.6');
     expect(xff(PROXIES, `1.1.1.1, ${list}`)).toBe('10.0.1.6');
   });
 
-  it('parses at most 8 KB from the right and drops an address that is cut there', () => {
+  it('the parser reads at most 8 KB from the right and drops an address that is cut there', () => {
     const proxies = ', 10.0.0.2';
     const padded = (address: string) => address + ' '.repeat(8192 - 7 - proxies.length) + proxies;
     expect(xff(PROXIES, padded('1.1.1.1'))).toBe('1.1.1.1');
@@ -127,7 +127,7 @@ describe('bounds', () => {
     expect(xff(PROXIES, padded('9.9.9.9,1.1.1.1'))).toBe('10.0.0.2');
   });
 
-  it('takes linear time on adversarial headers', () => {
+  it('the parser takes linear time on adversarial headers', () => {
     const worst = [' ', '\t', ',', '"', '\\', '\\"', ';', 'for=', '1', '1.', ':', '[', '%', '= '];
     const startMs = performance.now();
     for (const piece of worst) {

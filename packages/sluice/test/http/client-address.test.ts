@@ -51,7 +51,7 @@ describe('addressKey', () => {
     ['fe80::1', 'fe80::/64'],
     ['fe80::1%eth0', 'fe80::/64'],
     ['fe80::1%25eth0', 'fe80::/64'],
-  ])('key of %s is %s', (text, key) => {
+  ])('addressKey(%s) returns %s', (text, key) => {
     expect(addressKey(text)).toBe(key);
   });
 
@@ -68,7 +68,7 @@ describe('addressKey', () => {
     ['2002:102:304:5::1', 128, '2002:102:304::/48'],
     ['2002:102:304:5::1', 40, '2002:102:300::/40'],
     ['1.2.3.4', 32, '1.2.3.4'],
-  ])('key of %s with prefix %i is %s', (text, bits, key) => {
+  ])('addressKey(%s, %i) returns %s', (text, bits, key) => {
     expect(addressKey(text, bits)).toBe(key);
   });
 
@@ -106,25 +106,28 @@ describe('addressKey', () => {
     ],
     ...['fe80::1%', 'fe80::1%eth0%eth1', 'fe80::1%e th', '%eth0', `::1%${'e'.repeat(200)}`],
     ...['1'.repeat(10_000), `${':'.repeat(10_000)}1`],
-  ])('returns undefined for %j', (text) => {
+  ])('addressKey returns undefined for %j', (text) => {
     expect(addressKey(text)).toBeUndefined();
   });
 
-  it('returns undefined for values that are not strings', () => {
+  it('addressKey returns undefined for values that are not strings', () => {
     for (const value of [undefined, null, 16909060, ['1.2.3.4']]) {
       expect(addressKey(value as never)).toBeUndefined();
     }
   });
 
-  it.each([0, 1, 31, 129, 64.5, Number.NaN, '64', null])('rejects a prefix of %j bits', (bits) => {
-    expect(() => addressKey('::1', bits as never)).toThrow(
-      expect.objectContaining({ code: 'ERR_INVALID_OPTION' }),
-    );
-  });
+  it.each([0, 1, 31, 129, 64.5, Number.NaN, '64', null])(
+    'addressKey rejects a prefix of %j bits',
+    (bits) => {
+      expect(() => addressKey('::1', bits as never)).toThrow(
+        expect.objectContaining({ code: 'ERR_INVALID_OPTION' }),
+      );
+    },
+  );
 });
 
 describe('without trustProxy', () => {
-  it('the client is the socket address, regardless of headers', () => {
+  it('without trustProxy, the client is the socket address, regardless of headers', () => {
     const { key } = open();
     expect(key('203.0.113.7')).toBe('203.0.113.7');
     expect(key('::ffff:203.0.113.7', { 'x-forwarded-for': '1.1.1.1' })).toBe('203.0.113.7');
@@ -134,7 +137,7 @@ describe('without trustProxy', () => {
   it.each([
     ['x-forwarded-for', '1.1.1.1'],
     ['forwarded', 'for=1.1.1.1'],
-  ])('warns once about an ignored %s, with the fix', (name, value) => {
+  ])('without trustProxy, warns once about an ignored %s and names the fix', (name, value) => {
     const { key, warnings, codes } = open();
     key('10.0.0.1');
     expect(codes()).toEqual([]);
@@ -145,7 +148,7 @@ describe('without trustProxy', () => {
     expect(warnings[0].message).toContain('set trustProxy');
   });
 
-  it('warns about a proxy that appears after many requests', () => {
+  it('without trustProxy, warns about a proxy that appears after many requests', () => {
     const { key, codes } = open();
     for (let request = 0; request < 10_000; request++) key('10.0.0.1');
     const forwarded = { 'x-forwarded-for': '1.1.1.1' };
@@ -157,7 +160,7 @@ describe('without trustProxy', () => {
 
 describe('a request without a valid socket address', () => {
   it.each([undefined, '', 'unknown', '/run/app.sock', '1.2.3.4:80'])(
-    'throws ERR_NO_CLIENT_ADDRESS for %j',
+    'a socket address of %j throws ERR_NO_CLIENT_ADDRESS',
     (socket) => {
       for (const options of [{}, { trustProxy: 1 }, { trustProxy: PROXIES }]) {
         const { key } = open(options);
@@ -189,11 +192,11 @@ describe('trustProxy as a number', () => {
     [3, '9.9.9.9, unknown, 10.0.0.2', '10.0.0.2'],
     [2, '1.1.1.1,,10.0.0.2', '10.0.0.2'],
     [2, '9.9.9.9, 010.0.0.9, 10.0.0.2', '10.0.0.2'],
-  ])('%i proxies, header %j: the client is %s', (proxies, list, key) => {
+  ])('with trustProxy %i and the header %j, the client is %s', (proxies, list, key) => {
     expect(xff(proxies, list)).toBe(key);
   });
 
-  it('warns once about fewer addresses than proxies', () => {
+  it('a number as trustProxy warns once about fewer addresses than proxies', () => {
     const { key, warnings, codes } = open({ trustProxy: 2 });
     key('10.0.0.1', { 'x-forwarded-for': '9.9.9.9, 1.1.1.1, 10.0.0.2' });
     key('10.0.0.1', { 'x-forwarded-for': '1.1.1.1, 10.0.0.2' });
@@ -218,7 +221,7 @@ describe('trustProxy as networks', () => {
     ['unknown, 1.1.1.1, 10.0.0.2', '1.1.1.1'],
     // The NAT64 form of a proxy's address is not trusted.
     ['9.9.9.9, 64:ff9b::10.0.0.2', '10.0.0.2'],
-  ])('header %j: the client is %s', (list, key) => {
+  ])('with trusted networks and the header %j, the client is %s', (list, key) => {
     expect(xff(PROXIES, list)).toBe(key);
   });
 
@@ -238,7 +241,7 @@ describe('trustProxy as networks', () => {
     [['192.0.2.128/25'], ['192.0.2.128', '192.0.2.255'], ['192.0.2.127', '192.0.3.0']],
     [['2001:db8::/33'], ['2001:db8:7fff::1'], ['2001:db8:8000::1', '2001:db9::1']],
     [['::ffff:10.0.0.0/104'], ['10.255.0.1'], ['11.0.0.0', '::10.0.0.1']],
-  ])('%j trusts %j but not %j', (trustProxy, inside, outside) => {
+  ])('trustProxy %j trusts %j but not %j', (trustProxy, inside, outside) => {
     const headers = { 'x-forwarded-for': '203.0.113.9' };
     for (const socket of inside) {
       expect(open({ trustProxy }).key(socket, headers)).toBe('203.0.113.9');
@@ -270,7 +273,7 @@ describe('trustProxy as networks', () => {
 
 describe('a trusted proxy', () => {
   it.each([{ trustProxy: 1 }, { trustProxy: PROXIES }])(
-    'without the header is the client, with one warning: %j',
+    'a trusted proxy without the header is the client, with one warning: %j',
     (options) => {
       const { key, warnings, codes } = open(options);
       for (const headers of [{}, {}, { 'x-forwarded-for': '' }, { forwarded: 'for=1.1.1.1' }]) {
@@ -282,14 +285,14 @@ describe('a trusted proxy', () => {
     },
   );
 
-  it('that writes an invalid address causes one warning', () => {
+  it('a trusted proxy that sends an invalid address causes one warning', () => {
     const { key, warnings, codes } = open({ trustProxy: 2 });
     for (const _ of [1, 2]) key('10.0.0.1', { 'x-forwarded-for': 'unknown, 10.0.0.2' });
     expect(codes()).toEqual(['WARN_FORWARDED_UNREADABLE']);
     expect(warnings[0].message).toContain('The trusted proxy 10.0.0.2 wrote');
   });
 
-  it('causes no warning for invalid addresses left of the client', () => {
+  it('invalid addresses left of the client cause no warning', () => {
     const { key, codes } = open({ trustProxy: PROXIES });
     key('10.0.0.1', { 'x-forwarded-for': 'nonsense, 1.1.1.1, 10.0.0.2' });
     key('10.0.0.1', { 'x-forwarded-for': '10.0.0.3, 10.0.0.2' });
@@ -308,7 +311,7 @@ describe('AddressOptions', () => {
   };
 
   it.each([true, false, 0, -1, 1.5, 33, '1', 'loopback', null, [], {}, Number.NaN, () => true])(
-    'rejects trustProxy %j and names valid values',
+    'trustProxy %j is rejected with the valid values',
     (trustProxy) => {
       expect(errorOf({ trustProxy })).toMatchObject({
         code: 'ERR_INVALID_OPTION',
@@ -331,7 +334,7 @@ describe('AddressOptions', () => {
     [['128.0.0.0/2', '0.0.0.0/2', '10.0.0.0/8', '64.0.0.0/2', '192.0.0.0/3']],
     [['2000::/4', '3000::/5', '3800::/5']],
     [['loopback', '0.0.0.0/0']],
-  ])('rejects networks with all public addresses: %j', (trustProxy) => {
+  ])('trustProxy with networks of all public addresses is rejected: %j', (trustProxy) => {
     expect(errorOf({ trustProxy })).toMatchObject({
       code: 'ERR_INVALID_OPTION',
       message: expect.stringMatching(/contains every public address.*trustProxy: 1/),
@@ -343,7 +346,7 @@ describe('AddressOptions', () => {
     [['0.0.0.0/1', '128.0.0.0/2', '192.0.0.0/4']],
     [['loopback', 'private', '2001:db8::/32', '100.64.0.0/10', 'fe80::/10']],
     [[...Array.from({ length: 250 }, (_, index) => `2001:db8:${index.toString(16)}::/48`)]],
-  ])('accepts networks with a part of the public addresses: %j', (trustProxy) => {
+  ])('trustProxy with networks of some public addresses is accepted: %j', (trustProxy) => {
     expect(errorOf({ trustProxy })).toBeUndefined();
   });
 
@@ -352,7 +355,7 @@ describe('AddressOptions', () => {
     ...['10.0.0.0/8/8', '10/8', '10.0.0/8', '::1/129', '10.0.0.0/255.0.0.0', ' 10.0.0.0/8'],
     ...['10.0.0.1/8', '2001:db8::1/32', 'fe80::%eth0/64', '[::1]', '10.0.0.1:80', 'constructor'],
     ...[10, null, undefined, ['10.0.0.0/8']],
-  ])('rejects the network %j', (network) => {
+  ])('the network %j is rejected', (network) => {
     expect(errorOf({ trustProxy: ['127.0.0.1', network] })).toMatchObject({
       code: 'ERR_INVALID_OPTION',
       message: expect.stringMatching(/network.*got/),
@@ -370,11 +373,11 @@ describe('AddressOptions', () => {
     [],
     'loopback',
     null,
-  ])('rejects %j', (options) => {
+  ])('the address options %j are rejected', (options) => {
     expect(errorOf(options)).toMatchObject({ code: 'ERR_INVALID_OPTION' });
   });
 
-  it('ipv6Prefix sets the bits of a key', () => {
+  it('ipv6Prefix sets the number of bits in a key', () => {
     expect(open({ ipv6Prefix: 56 }).key('2001:db8:0:1ff::1')).toBe('2001:db8:0:100::/56');
     const { key } = open({ ipv6Prefix: 128, trustProxy: 1 });
     expect(key('10.0.0.1', { 'x-forwarded-for': '2001:DB8::0:1' })).toBe('2001:db8::1/128');
@@ -384,7 +387,7 @@ describe('AddressOptions', () => {
 describe('without onWarning', () => {
   afterEach(() => void vi.restoreAllMocks());
 
-  it('process.emitWarning receives message and code', () => {
+  it('without onWarning, process.emitWarning receives message and code', () => {
     const emit = vi.spyOn(process, 'emitWarning').mockImplementation(() => {});
     const read = clientAddress();
     for (const _ of [1, 2]) read('10.0.0.1', () => '1.1.1.1');

@@ -2,7 +2,7 @@
 import { describe, expect, it } from 'vitest';
 import { type AddressWarning, clientKeys } from '../../src/http/client-address.ts';
 
-/** Asks for the key of an address and reports whether it was computed or came from the cache. */
+/** Returns the key of an address, and whether it was cached. */
 function lookUp(keys: ReturnType<typeof clientKeys>, address: string) {
   let reads = 0;
   const key = keys.of({
@@ -20,14 +20,14 @@ function lookUp(keys: ReturnType<typeof clientKeys>, address: string) {
 const addressOf = (client: number): string => `10.0.${client >> 8}.${client & 255}`;
 
 describe('client keys', () => {
-  it('are computed once per address', () => {
+  it('the key of an address is computed once', () => {
     const keys = clientKeys();
     expect(lookUp(keys, '2001:db8::1')).toEqual({ key: '2001:db8::/64', isCached: false });
     expect(lookUp(keys, '2001:db8::1')).toEqual({ key: '2001:db8::/64', isCached: true });
     expect(lookUp(keys, '2001:db8:1::1')).toEqual({ key: '2001:db8:1::/64', isCached: false });
   });
 
-  it('are cached for at most 4,096 addresses', () => {
+  it('client keys are cached for at most 4,096 addresses', () => {
     const keys = clientKeys();
     for (let client = 0; client < 4096; client++) lookUp(keys, addressOf(client));
     expect(lookUp(keys, addressOf(0)).isCached).toBe(true);
@@ -37,7 +37,7 @@ describe('client keys', () => {
     expect(lookUp(keys, addressOf(4096)).isCached).toBe(true);
   });
 
-  it('are cached separately for limiters with different IPv6 prefixes', () => {
+  it('client keys are cached separately for different IPv6 prefixes', () => {
     const [narrow, wide] = [clientKeys(), clientKeys({ ipv6Prefix: 48 })];
     for (let request = 0; request < 3; request++) {
       expect(lookUp(narrow, '2001:db8:1:2::3').key).toBe('2001:db8:1:2::/64');
@@ -45,7 +45,7 @@ describe('client keys', () => {
     }
   });
 
-  it('are not cached behind a trusted proxy, whose clients share its socket address', () => {
+  it('client keys are not cached behind a trusted proxy, whose clients share its address', () => {
     const keys = clientKeys({ trustProxy: 1, onWarning: () => {} });
     for (let client = 0; client < 600; client++) {
       const header = () => addressOf(client);
@@ -53,14 +53,14 @@ describe('client keys', () => {
     }
   });
 
-  it('report a forwarding header that a cached client begins to send', () => {
+  it('a forwarding header that a cached client begins to send causes a warning', () => {
     const warnings: AddressWarning[] = [];
     const keys = clientKeys({ onWarning: (warning) => warnings.push(warning) });
-    const ask = (header: () => string | undefined) =>
+    const keyWith = (header: () => string | undefined) =>
       keys.of({ socketAddress: '10.0.0.1', header });
-    for (let request = 0; request < 3; request++) ask(() => undefined);
+    for (let request = 0; request < 3; request++) keyWith(() => undefined);
     expect(warnings).toEqual([]);
-    for (let request = 0; request < 3; request++) ask(() => 'for=1.1.1.1');
+    for (let request = 0; request < 3; request++) keyWith(() => 'for=1.1.1.1');
     expect(warnings.map(({ code }) => code)).toEqual(['WARN_FORWARDED_IGNORED']);
   });
 });

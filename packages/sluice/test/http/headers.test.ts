@@ -41,25 +41,25 @@ const rateLimit = (...limits: LimitReport[]) => sent('draft', report(...limits))
 const policy = (...limits: LimitReport[]) => sent('draft', report(...limits))['RateLimit-Policy'];
 
 describe('the current draft', () => {
-  it('lists each policy with quota and window, and its remaining', () => {
+  it('the current draft lists each policy with quota, window and remaining', () => {
     expect(headerForms.draft(report(burst, daily))).toEqual([
       ['RateLimit-Policy', '"burst";q=100;w=60, "daily";q=1000;w=86400'],
       ['RateLimit', '"burst";r=50;t=30, "daily";r=900;t=4000'],
     ]);
   });
 
-  it('has the retry time of each violated limit', () => {
+  it('the current draft has the retry time of each violated limit', () => {
     const first = { ...burst, ...spent, retryAfterMs: 5001, resetAfterMs: 59_000 };
     const second = { ...daily, ...spent, retryAfterMs: 70_000 };
     expect(rateLimit(first, second)).toBe('"burst";r=0;t=6, "daily";r=0;t=70');
   });
 
-  it('omits the reset of an unviolated limit if another one denies', () => {
+  it('the current draft omits the reset of an unviolated limit if another one denies', () => {
     const first = { ...burst, ...spent, retryAfterMs: 5001 };
     expect(rateLimit(first, daily)).toBe('"burst";r=0;t=6, "daily";r=900');
   });
 
-  it('rounds times up and remaining down', () => {
+  it('the current draft rounds times up and remaining down', () => {
     expect(rateLimit({ ...burst, remaining: 7.9, resetAfterMs: 1 })).toBe('"burst";r=7;t=1');
     expect(rateLimit({ ...burst, resetAfterMs: 1000 })).toBe('"burst";r=50;t=1');
     expect(rateLimit({ ...burst, resetAfterMs: 1001 })).toBe('"burst";r=50;t=2');
@@ -72,18 +72,18 @@ describe('the current draft', () => {
     [1000, 1],
     [1001, 2],
     [3_153_600_000_000, 3_153_600_000],
-  ])('shows a window of %d ms as %d s', (windowMs, seconds) => {
+  ])('the current draft shows a window of %d ms as %d s', (windowMs, seconds) => {
     expect(policy({ ...burst, windowMs })).toBe(`"burst";q=100;w=${seconds}`);
   });
 
-  it('rounds one millisecond up for large numbers too', () => {
+  it('the current draft rounds one millisecond up for large numbers too', () => {
     for (const seconds of [8_796_093_022_208, 9_007_199_254_740]) {
       expect(rateLimit({ ...burst, resetAfterMs: seconds * 1000 })).toMatch(`t=${seconds}`);
       expect(rateLimit({ ...burst, resetAfterMs: seconds * 1000 + 1 })).toMatch(`t=${seconds + 1}`);
     }
   });
 
-  it('limits numbers to the 15 digits of structured fields', () => {
+  it('the current draft limits numbers to the 15 digits of structured fields', () => {
     const most = 999_999_999_999_999;
     const limit = Number.MAX_SAFE_INTEGER;
     const huge = { ...burst, limit, remaining: limit, resetAfterMs: 1e30, windowMs: Infinity };
@@ -91,19 +91,22 @@ describe('the current draft', () => {
     expect(rateLimit(huge)).toBe(`"burst";r=${most};t=${most}`);
   });
 
-  it.each([Number.NaN, -1, -Infinity])('sends the invalid number %d as 0', (wrong) => {
-    const broken = { ...burst, limit: wrong, remaining: wrong, resetAfterMs: wrong };
-    expect(policy({ ...broken, windowMs: wrong })).toBe('"burst";q=0;w=1');
-    expect(rateLimit(broken)).toBe('"burst";r=0;t=0');
-  });
+  it.each([Number.NaN, -1, -Infinity])(
+    'the current draft sends the invalid number %d as 0',
+    (wrong) => {
+      const broken = { ...burst, limit: wrong, remaining: wrong, resetAfterMs: wrong };
+      expect(policy({ ...broken, windowMs: wrong })).toBe('"burst";q=0;w=1');
+      expect(rateLimit(broken)).toBe('"burst";r=0;t=0');
+    },
+  );
 
-  it('omits shadow limits, also if they would deny', () => {
+  it('the current draft omits shadow limits, also if they would deny', () => {
     const watched = { ...daily, ...spent, retryAfterMs: 9000, shadow: true };
     expect(headerForms.draft(report(watched, burst))).toEqual(headerForms.draft(report(burst)));
     expect(retryAfter(report(watched, burst))).toBeUndefined();
   });
 
-  it('sends no header rather than an empty list', () => {
+  it('the current draft sends no header rather than an empty list', () => {
     const watched = { ...burst, shadow: true };
     for (const form of Object.values(headerForms)) {
       expect(form(report())).toEqual([]);
@@ -127,26 +130,26 @@ describe('the name of a policy', () => {
     ['\0\x7f', '"%00%7F"'],
     ['\ud83d', '"%ED%A0%BD"'],
     ['\udeb0\ud83d', '"%ED%BA%B0%ED%A0%BD"'],
-  ])('name %j is sent as %s', (name, wire) => {
+  ])('the policy name %j is sent as %s', (name, wire) => {
     expect(policy({ ...burst, policy: name })).toBe(`${wire};q=100;w=60`);
     expect(rateLimit({ ...burst, policy: name })).toBe(`${wire};r=50;t=30`);
   });
 
-  it('distinct names stay distinct', () => {
+  it('distinct policy names stay distinct', () => {
     const names = ['ä', '%C3%A4', '%c3%a4', '%25C3%25A4', 'Ã¤', 'a\u0308', '\ufffd', '\ud800'];
     expect(new Set(names.map(wireName)).size).toBe(names.length);
   });
 });
 
 describe('draft 7', () => {
-  it('lists unnamed policies and the limit with the least remaining', () => {
+  it('draft 7 lists unnamed policies and the limit with the least remaining', () => {
     expect(headerForms['draft-7'](report(burst, daily))).toEqual([
       ['RateLimit-Policy', '100;w=60, 1000;w=86400'],
       ['RateLimit', 'limit=100, remaining=50, reset=30'],
     ]);
   });
 
-  it('if denied, shows the limit with the longest wait', () => {
+  it('draft 7 shows the limit with the longest wait if denied', () => {
     const first = { ...burst, ...spent, retryAfterMs: 5001 };
     const second = { ...daily, allowed: false, remaining: 3, retryAfterMs: 70_000 };
     const both = report(first, second);
@@ -156,7 +159,7 @@ describe('draft 7', () => {
     );
   });
 
-  it('shows the first limit in a tie', () => {
+  it('draft 7 shows the first of equal limits', () => {
     const same = { ...daily, remaining: burst.remaining };
     expect(sent('draft-7', report(burst, same)).RateLimit).toMatch(/^limit=100,/);
     expect(sent('draft-7', report(same, burst)).RateLimit).toMatch(/^limit=1000,/);
@@ -164,14 +167,14 @@ describe('draft 7', () => {
     expect(sent('draft-7', report(...denied)).RateLimit).toMatch(/^limit=100,/);
   });
 
-  it('shows only the longest window of policies with the same quota', () => {
+  it('draft 7 shows only the longest window of policies with the same quota', () => {
     const hourly = { ...burst, policy: 'hourly', windowMs: 3_600_000 };
     const minutely = { ...burst, policy: 'minutely' };
     const policies = sent('draft-7', report(burst, daily, hourly, minutely))['RateLimit-Policy'];
     expect(policies).toBe('100;w=3600, 1000;w=86400');
   });
 
-  it('resets at the retry time if denied without a violated limit', () => {
+  it('draft 7 resets at the retry time if denied without a violated limit', () => {
     const strange = { ...report(burst), allowed: false, retryAfterMs: 2500 };
     expect(sent('draft-7', strange).RateLimit).toBe('limit=100, remaining=50, reset=3');
     expect(retryAfter(strange)).toEqual(['Retry-After', '3']);
@@ -189,7 +192,7 @@ describe('draft 6 and the legacy form', () => {
     ]);
   });
 
-  it('legacy has the reset in seconds since the epoch, rounded up', () => {
+  it('the legacy form has the reset in seconds since the epoch, rounded up', () => {
     expect(headerForms.legacy(report(daily, burst))).toEqual([
       ['X-RateLimit-Limit', '100'],
       ['X-RateLimit-Remaining', '50'],
@@ -211,18 +214,18 @@ describe('Retry-After', () => {
     [1001, '2'],
     [86_400_000, '86400'],
     [Infinity, '999999999999999'],
-  ])('for a wait of %d ms is %s', (retryAfterMs, value) => {
+  ])('Retry-After for a wait of %d ms is %s', (retryAfterMs, value) => {
     const denied = report({ ...burst, ...spent, retryAfterMs });
     expect(retryAfter(denied)).toEqual(['Retry-After', value]);
   });
 
-  it('is at least 1, so that clients do not retry in a loop', () => {
+  it('Retry-After is at least 1, so that clients do not retry in a loop', () => {
     expect(retryAfter({ ...report(), allowed: false })).toEqual(['Retry-After', '1']);
     const unknown = { ...report(), allowed: false, retryAfterMs: Number.NaN };
     expect(retryAfter(unknown)).toEqual(['Retry-After', '1']);
   });
 
-  it('is the longest wait of all violated limits', () => {
+  it('Retry-After is the longest wait of all violated limits', () => {
     const first = { ...burst, ...spent, retryAfterMs: 5001 };
     const second = { ...daily, ...spent, retryAfterMs: 2000 };
     const low = { ...report(first, second), retryAfterMs: 1 };
@@ -231,7 +234,7 @@ describe('Retry-After', () => {
     expect(retryAfter(missing)).toEqual(['Retry-After', '6']);
   });
 
-  it('is not sent if allowed or with the form `none`', () => {
+  it('Retry-After is not sent if allowed or with the form `none`', () => {
     const denied = report({ ...burst, ...spent, retryAfterMs: 5000 });
     expect(retryAfter(report(burst))).toBeUndefined();
     expect(retryAfter(denied, 'none')).toBeUndefined();

@@ -7,12 +7,12 @@ import { createLimiter } from '../../src/index.ts';
 let upstream: Server;
 let url: string;
 let calls = 0;
-let answer: { status: number; headers: Record<string, string> };
+let reply: { status: number; headers: Record<string, string> };
 
 beforeAll(async () => {
   upstream = createServer((_request, response) => {
     calls++;
-    response.writeHead(answer.status, answer.headers).end();
+    response.writeHead(reply.status, reply.headers).end();
   });
   await new Promise<void>((resolve) => upstream.listen(0, '127.0.0.1', resolve));
   url = `http://127.0.0.1:${(upstream.address() as AddressInfo).port}/`;
@@ -23,7 +23,7 @@ afterAll(() => {
 });
 beforeEach(() => {
   calls = 0;
-  answer = { status: 200, headers: {} };
+  reply = { status: 200, headers: {} };
 });
 
 function limited(
@@ -36,7 +36,7 @@ function limited(
 }
 
 describe('limitFetch', () => {
-  it('consumes the limit before a call and does not call when it is exhausted', async () => {
+  it('limitFetch consumes the limit before a call and makes no call beyond it', async () => {
     const { call } = limited();
     const statuses = [];
     for (let number = 0; number < 3; number++) statuses.push((await call(url)).status);
@@ -44,7 +44,7 @@ describe('limitFetch', () => {
     expect(calls).toBe(2);
   });
 
-  it('returns 429 with Retry-After when denied', async () => {
+  it('limitFetch returns 429 with Retry-After if denied', async () => {
     const { call } = limited({}, 1);
     await call(url);
     const denied = await call(url);
@@ -53,7 +53,7 @@ describe('limitFetch', () => {
     expect(seconds).toBeLessThanOrEqual(3600);
   });
 
-  it("throws ERR_RATE_LIMITED with the wait if onDenied is 'throw'", async () => {
+  it("limitFetch throws ERR_RATE_LIMITED with the wait if onDenied is 'throw'", async () => {
     const { call } = limited({ onDenied: 'throw' }, 1);
     await call(url);
     await expect(call(url)).rejects.toMatchObject({
@@ -62,14 +62,14 @@ describe('limitFetch', () => {
     });
   });
 
-  it('waits for capacity up to maxWaitMs', async () => {
+  it('limitFetch waits for capacity up to maxWaitMs', async () => {
     const { call } = limited({ maxWaitMs: 5000 }, 1, 200);
     await call(url);
     expect((await call(url)).status).toBe(200);
     expect(calls).toBe(2);
   });
 
-  it('accepts functions for cost and key', async () => {
+  it('limitFetch accepts functions for cost and key', async () => {
     const { limiter, call } = limited({
       cost: (_input, init) => (init?.method === 'POST' ? 2 : 1),
       key: (input) => ['host', new URL(String(input)).hostname],
@@ -79,46 +79,46 @@ describe('limitFetch', () => {
     expect((await call(url)).status).toBe(429);
   });
 
-  it('makes no calls until the Retry-After of a 429 has passed', async () => {
+  it('limitFetch makes no calls until the Retry-After of a 429 has passed', async () => {
     const { call } = limited({}, 100);
-    answer = { status: 429, headers: { 'Retry-After': '30' } };
+    reply = { status: 429, headers: { 'Retry-After': '30' } };
     expect((await call(url)).status).toBe(429);
-    answer = { status: 200, headers: {} };
+    reply = { status: 200, headers: {} };
     const held = await call(url);
     expect([held.status, calls]).toEqual([429, 1]);
     expect(Number(held.headers.get('retry-after'))).toBeGreaterThan(28);
   });
 
-  it('makes no calls until the reset if a successful response has 0 remaining', async () => {
+  it('limitFetch makes no calls until the reset if a response has 0 remaining', async () => {
     const { call } = limited({}, 100);
-    answer = { status: 200, headers: { RateLimit: '"minute";r=0;t=20, "day";r=5;t=4000' } };
+    reply = { status: 200, headers: { RateLimit: '"minute";r=0;t=20, "day";r=5;t=4000' } };
     expect((await call(url)).status).toBe(200);
     const held = await call(url);
     expect([held.status, calls]).toEqual([429, 1]);
     expect(Number(held.headers.get('retry-after'))).toBeLessThanOrEqual(20);
   });
 
-  it('waits for the end of a pause within maxWaitMs', async () => {
+  it('limitFetch waits for the end of a pause within maxWaitMs', async () => {
     const { call } = limited({ maxWaitMs: 5000 }, 100);
-    answer = { status: 503, headers: { 'Retry-After': '1' } };
+    reply = { status: 503, headers: { 'Retry-After': '1' } };
     await call(url);
-    answer = { status: 200, headers: {} };
+    reply = { status: 200, headers: {} };
     expect((await call(url)).status).toBe(200);
     expect(calls).toBe(2);
   });
 
-  it('pauses one key without affecting others', async () => {
+  it('limitFetch pauses one key without affecting others', async () => {
     const { call } = limited({
       key: (_input, init) => String(new Headers(init?.headers).get('x-key')),
     });
-    answer = { status: 429, headers: { 'Retry-After': '30' } };
+    reply = { status: 429, headers: { 'Retry-After': '30' } };
     await call(url, { headers: { 'x-key': 'a' } });
-    answer = { status: 200, headers: {} };
+    reply = { status: 200, headers: {} };
     expect((await call(url, { headers: { 'x-key': 'a' } })).status).toBe(429);
     expect((await call(url, { headers: { 'x-key': 'b' } })).status).toBe(200);
   });
 
-  it('stops waiting on abort and consumes nothing', async () => {
+  it('limitFetch stops waiting on abort and consumes nothing', async () => {
     const { limiter, call } = limited({ maxWaitMs: 60_000, key: 'k' }, 1, '30s');
     await call(url);
     const control = new AbortController();
@@ -128,7 +128,7 @@ describe('limitFetch', () => {
     expect((await limiter.inspect('budget', 'k'))?.used).toBe(1);
   });
 
-  it('rejects unknown options', () => {
+  it('limitFetch rejects unknown options', () => {
     expect(() => limited({ onDenied: 'wait' as never })).toThrow(
       expect.objectContaining({ code: 'ERR_INVALID_OPTION' }),
     );

@@ -8,7 +8,7 @@ const byNode = (text: string): string =>
   createHash('sha256').update(Buffer.from(text, 'utf16le').swap16()).digest('hex');
 
 describe('normalizeKey', () => {
-  it('hashes with SHA-256 for all lengths and characters', () => {
+  it('normalizeKey hashes with SHA-256 for all lengths and characters', () => {
     const texts = fc
       .array(fc.integer({ min: 0, max: 0xffff }), { maxLength: 300 })
       .map((units) => String.fromCharCode(...units));
@@ -21,7 +21,7 @@ describe('normalizeKey', () => {
     expect(sha256(token)).toBe(byNode(token));
   });
 
-  it('hashes only keys of more than 1,024 characters', () => {
+  it('normalizeKey hashes only keys of more than 1,024 characters', () => {
     expect(normalizeKey('a'.repeat(1024))).toBe('a'.repeat(1024));
     expect(normalizeKey('a'.repeat(1025))).toBe(`sha256:${byNode('a'.repeat(1025))}`);
     expect(normalizeKey(['a:b', 7])).toBe('a\\:b:7');
@@ -29,7 +29,7 @@ describe('normalizeKey', () => {
     expect(normalizeKey(42)).toBe('42');
   });
 
-  it('returns invalid keys unchanged', () => {
+  it('normalizeKey returns invalid keys unchanged', () => {
     for (const key of [undefined, null, {}, '']) expect(normalizeKey(key as never)).toBe(key);
   });
 });

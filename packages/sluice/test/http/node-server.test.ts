@@ -24,7 +24,7 @@ describe('settleOnEnd', () => {
       },
     ],
     ['that Node adds by itself', undefined, (response) => response.end('hello')],
-  ])('Content-Length %s: reports %s bytes', async (_, bytes, respond) => {
+  ])('settleOnEnd reports, for the Content-Length %s, %s bytes', async (_, bytes, respond) => {
     const outcomes: unknown[] = [];
     await responseTo((response) => {
       settleOnEnd('mine', response, (outcome) => void outcomes.push(outcome));
@@ -48,7 +48,7 @@ describe('setHeaders', () => {
         response.flushHeaders();
       },
     ],
-  ])('keeps the headers of %s', async (_, write) => {
+  ])('setHeaders keeps the headers of %s', async (_, write) => {
     const { status, headers } = await responseTo((response) => {
       setHeaders(response, LIMITED);
       write(response);
@@ -60,7 +60,7 @@ describe('setHeaders', () => {
     expect(headers.get('ratelimit')).toBe('"a";r=8;t=60');
   });
 
-  it('appends to the list of an earlier limiter', async () => {
+  it('setHeaders appends to the list of an earlier limiter', async () => {
     const { headers } = await responseTo((response) => {
       response.setHeader('RateLimit-Policy', '"first";q=2;w=1');
       response.setHeader('RateLimit', '"first";r=1;t=1');
@@ -71,7 +71,7 @@ describe('setHeaders', () => {
     expect(headers.get('ratelimit')).toBe('"first";r=1;t=1, "a";r=8;t=60');
   });
 
-  it('replaces Retry-After, which is not a list', async () => {
+  it('setHeaders replaces Retry-After, which is not a list', async () => {
     const denied = (wait: string) => ({ headers: [['Retry-After', wait]] }) as never;
     const { headers } = await responseTo((response) => {
       setHeaders(response, denied('1'));
@@ -81,7 +81,7 @@ describe('setHeaders', () => {
     expect(headers.get('retry-after')).toBe('2');
   });
 
-  it('does nothing after the headers have been sent', async () => {
+  it('setHeaders does nothing after the headers have been sent', async () => {
     const { status, headers } = await responseTo((response) => {
       response.writeHead(200);
       response.write('hel');

@@ -56,7 +56,7 @@ describe('invalid options', () => {
     [{ limits: [{ limit: 5, window: '1m' }], name: 'a' }, '`name` in each of `limits`'],
     [{ limit: 5, trustProxy: true }, 'trustProxy'],
     [{ limit: 5, allow: ['not an address'] }, 'not an address'],
-  ])('rejects %j: expected %s', (options, message) => {
+  ])('the options %j are rejected: expected %s', (options, message) => {
     expect(() => serve(options as never)).toThrow(
       expect.objectContaining({
         code: 'ERR_INVALID_OPTION',
@@ -73,12 +73,12 @@ describe('invalid options', () => {
     [{ limit: 5, cost: 'x' }, 'ERR_INVALID_COST'],
     [{ limit: 5, cost: 0 }, 'ERR_INVALID_COST'],
     [{ limits: [{ limit: 5, window: '1m', cost: null }] }, 'ERR_INVALID_COST'],
-  ])('rejects %j with the code %s', (options, code) => {
+  ])('the options %j are rejected with the code %s', (options, code) => {
     expect(() => serve(options as never)).toThrow(expect.objectContaining({ code }));
   });
 
   it.each([{ statusCode: 'x' }, { statusCode: 42 }, { requestWasSuccessful: 1 }])(
-    'rejects %j in Express',
+    'Express rejects the options %j',
     (options) => {
       expect(() => expressLimit({ limit: 5, window: '1m', ...options } as never)).toThrow(
         expect.objectContaining({ code: 'ERR_INVALID_OPTION' }),
@@ -88,7 +88,7 @@ describe('invalid options', () => {
 });
 
 describe('a limit on requests', () => {
-  it('by header counts each value, and the address if the header is missing', async () => {
+  it('a limit by header counts each value, and the address if the header is missing', async () => {
     const handle = serve({ limit: 1, window: '1h', key: { header: 'x-api-key' } });
     const statuses = [];
     for (const headers of [
@@ -109,7 +109,7 @@ describe('a limit on requests', () => {
     expect((await handle(request())).status).toBe(200);
   });
 
-  it('by header ignores the case of its name', async () => {
+  it('a limit by header ignores the case of its name', async () => {
     const handle = serve({ limit: 1, window: '1h', key: { header: 'X-API-Key' } });
     expect((await handle(request({ 'x-api-key': 'a' }))).status).toBe(200);
     expect((await handle(request({ 'x-api-key': 'b' }))).status).toBe(200);
@@ -120,7 +120,7 @@ describe('a limit on requests', () => {
     ['a header', { header: 'authorization' }],
     ['a function', (request: Request) => request.headers.get('authorization')!],
     ['parts', (request: Request) => ['token', request.headers.get('authorization')!]],
-  ])('by %s distinguishes keys of any length', async (_, key) => {
+  ])('a limit by %s distinguishes keys of any length', async (_, key) => {
     const handle = serve({ limit: 1, window: '1h', key });
     const long = 'x'.repeat(5000);
     const statuses = [];
@@ -130,7 +130,7 @@ describe('a limit on requests', () => {
     expect(statuses).toEqual([200, 200, 429, 200]);
   });
 
-  it('can be a function of the request', async () => {
+  it('a limit can be a function of the request', async () => {
     const limit = (request: Request): number => (request.headers.get('x-plan') === 'pro' ? 3 : 1);
     const handle = serve({
       limit,
@@ -138,10 +138,10 @@ describe('a limit on requests', () => {
       key: (request) => request.headers.get('x-user') ?? 'anonymous',
     });
     const pro = { 'x-plan': 'pro', 'x-user': 'ada' };
-    const answers = [];
-    for (let call = 0; call < 4; call++) answers.push((await handle(request(pro))).status);
-    for (let call = 0; call < 2; call++) answers.push((await handle(request())).status);
-    expect(answers).toEqual([200, 200, 200, 429, 200, 429]);
+    const responses = [];
+    for (let call = 0; call < 4; call++) responses.push((await handle(request(pro))).status);
+    for (let call = 0; call < 2; call++) responses.push((await handle(request())).status);
+    expect(responses).toEqual([200, 200, 200, 429, 200, 429]);
   });
 
   it('concurrent requests keep their own dynamic limits', async () => {
@@ -150,12 +150,12 @@ describe('a limit on requests', () => {
       window: '1h',
       key: (request) => `limit-${request.headers.get('x-limit')}`,
     });
-    const answers = await Promise.all(
+    const responses = await Promise.all(
       [1, 2, 3].flatMap((limit) =>
         Array.from({ length: 4 }, () => handle(request({ 'x-limit': String(limit) }))),
       ),
     );
-    const admitted = answers.map(({ status }) => (status === 200 ? 1 : 0));
+    const admitted = responses.map(({ status }) => (status === 200 ? 1 : 0));
     const sums = [0, 4, 8].map((from) =>
       admitted.slice(from, from + 4).reduce<number>((sum, each) => sum + each, 0),
     );
@@ -177,7 +177,7 @@ describe('a limit on requests', () => {
     ],
     ['legacy', ['retry-after', 'x-ratelimit-limit', 'x-ratelimit-remaining', 'x-ratelimit-reset']],
     ['none', []],
-  ] as const)('sends the headers of %s', async (headers, names) => {
+  ] as const)('a limited handler sends the headers of %s', async (headers, names) => {
     const handle = serve({ limit: 1, window: '1h', headers });
     await handle(request());
     const denied = await handle(request());
@@ -196,20 +196,20 @@ describe('a limit on requests', () => {
     expect((await other(request())).status).toBe(200);
   });
 
-  it('in shadow mode does not deny', async () => {
+  it('a limit in shadow mode does not deny', async () => {
     const handle = serve({
       limits: [
         { name: 'real', limit: 3, window: '1h' },
         { name: 'planned', limit: 1, window: '1h', shadow: true },
       ],
     });
-    const answers = [];
-    for (let call = 0; call < 4; call++) answers.push(await handle(request()));
-    expect(answers.map(({ status }) => status)).toEqual([200, 200, 200, 429]);
-    expect(answers[0].headers.get('ratelimit-policy')).toBe('"real";q=3;w=3600');
+    const responses = [];
+    for (let call = 0; call < 4; call++) responses.push(await handle(request()));
+    expect(responses.map(({ status }) => status)).toEqual([200, 200, 200, 429]);
+    expect(responses[0].headers.get('ratelimit-policy')).toBe('"real";q=3;w=3600');
   });
 
-  it('rejects with ERR_NO_CLIENT_ADDRESS if no address is known', async () => {
+  it('a request without an address is rejected with ERR_NO_CLIENT_ADDRESS', async () => {
     const handle = rateLimit({ limit: 1, window: '1h' })(() => new Response('hello'));
     await expect(handle(request())).rejects.toMatchObject({ code: 'ERR_NO_CLIENT_ADDRESS' });
   });

@@ -50,22 +50,22 @@ it('the README example of the installed package returns 429 with correct headers
     env: { ...process.env, PORT: String(port) },
     stdio: 'inherit',
   });
-  const ask = async (attempts = 200): Promise<Response> => {
+  const send = async (attempts = 200): Promise<Response> => {
     try {
       return await fetch(`http://127.0.0.1:${port}/`);
     } catch (error) {
       if (attempts === 0) throw error;
       await sleep(50);
-      return ask(attempts - 1);
+      return send(attempts - 1);
     }
   };
-  const first = await ask();
+  const first = await send();
   expect(first.status).toBe(200);
   expect(first.headers.get('ratelimit-policy')).toBe('"default";q=100;w=60');
   expect(first.headers.get('ratelimit')).toBe('"default";r=99;t=60');
   const startMs = Date.now();
   let denied = first;
-  for (let call = 0; call < 100; call++) denied = await ask();
+  for (let call = 0; call < 100; call++) denied = await send();
   expect(denied.status).toBe(429);
   const seconds = Number(denied.headers.get('retry-after'));
   expect(seconds).toBeLessThanOrEqual(60);

@@ -12,7 +12,7 @@ const resetOf = (reset: string) =>
   parse({ 'x-ratelimit-remaining': '1', 'x-ratelimit-reset': reset }).limits[0].resetAfterMs;
 
 describe('header forms', () => {
-  it('parses the current draft', () => {
+  it('parseRateLimit parses the current draft', () => {
     const headers = {
       'RateLimit-Policy': '"burst";q=100;w=60, "daily";q=1000;w=86400',
       RateLimit: '"burst";r=50;t=30, "daily";r=900',
@@ -30,7 +30,7 @@ describe('header forms', () => {
     });
   });
 
-  it('parses draft 7', () => {
+  it('parseRateLimit parses draft 7', () => {
     const headers = {
       'ratelimit-policy': '100;w=60, 1000;w=86400;comment="a day"',
       ratelimit: 'limit=100, remaining=50, reset=30',
@@ -47,7 +47,7 @@ describe('header forms', () => {
     expect(parse({ ratelimit: 'limit=100, reset=30' })).toEqual({ ...NOTHING, form: 'draft-7' });
   });
 
-  it('parses draft 6, also with the policies of older drafts', () => {
+  it('parseRateLimit parses draft 6, also with the policies of older drafts', () => {
     const headers = { 'RateLimit-Remaining': '50', 'RateLimit-Reset': '30' };
     const limits = [{ limit: 100, remaining: 50, resetAfterMs: 30_000 }];
     for (const limit of ['100', '100, 100;w=60, 1000;w=86400']) {
@@ -56,7 +56,7 @@ describe('header forms', () => {
     }
   });
 
-  it('parses the headers of GitHub', () => {
+  it('parseRateLimit parses the headers of GitHub', () => {
     const headers = {
       'x-ratelimit-limit': '60',
       'x-ratelimit-remaining': '56',
@@ -72,7 +72,7 @@ describe('header forms', () => {
     expect(parseRateLimit(headers).limits).toEqual([{ limit: 60, remaining: 56 }]);
   });
 
-  it('parses the headers of OpenAI', () => {
+  it('parseRateLimit parses the headers of OpenAI', () => {
     const headers = {
       'x-ratelimit-limit-requests': '60',
       'x-ratelimit-limit-tokens': '150000',
@@ -91,7 +91,7 @@ describe('header forms', () => {
     });
   });
 
-  it('uses the newest of several forms', () => {
+  it('parseRateLimit uses the newest of several forms', () => {
     const legacy = { 'x-ratelimit-remaining': '1' };
     const draft6 = { ...legacy, 'ratelimit-remaining': '2' };
     expect(parse(draft6)).toMatchObject({ form: 'draft-6', limits: [{ remaining: 2 }] });
@@ -100,7 +100,7 @@ describe('header forms', () => {
     expect(parse({ ...draft6, ratelimit: 'what?' }).form).toBe('draft-6');
   });
 
-  it('returns the form of the policies if there are no limits', () => {
+  it('parseRateLimit returns the form of the policies if there are no limits', () => {
     expect(parse({ 'ratelimit-policy': '"a";q=1' }).form).toBe('draft');
     expect(parse({ 'ratelimit-policy': '1;w=1' }).form).toBe('draft-7');
     expect(parse({ 'retry-after': '1' })).toEqual({ ...NOTHING, retryAfterMs: 1000 });
@@ -167,7 +167,7 @@ describe('a structured field', () => {
     ['a time that is no integer', '"a";r=1;t=soon'],
     ['a number for a name', '5;r=1'],
     ['one member that is wrong', '"a";r=1, "b";t=1'],
-  ])('ignores a field with %s, as the draft requires', (_what, text) => {
+  ])('parseRateLimit ignores a field with %s, as the draft requires', (_what, text) => {
     expect(parse({ ratelimit: text })).toEqual(NOTHING);
   });
 
@@ -182,11 +182,11 @@ describe('a structured field', () => {
     '1;w=x',
     'token;q=1',
     '"a";q=1, "b"',
-  ])('ignores the policy %s', (text) => {
+  ])('parseRateLimit ignores the policy %s', (text) => {
     expect(parse({ 'ratelimit-policy': text })).toEqual(NOTHING);
   });
 
-  it('accepts policies without a window, named and unnamed', () => {
+  it('parseRateLimit accepts policies without a window, named and unnamed', () => {
     expect(policiesOf('"a";q=1, 5, "b";q=2;w=3;qu="content-bytes"')).toEqual([
       { name: 'a', limit: 1 },
       { limit: 5 },
@@ -203,11 +203,11 @@ describe('a structured field', () => {
     'limit=1; remaining=1; reset=1',
     'limit=1, remaining=1, reset=1,',
     'Limit=1, remaining=1, reset=1',
-  ])('ignores the dictionary %s', (text) => {
+  ])('parseRateLimit ignores the dictionary %s', (text) => {
     expect(parse({ ratelimit: text })).toEqual(NOTHING);
   });
 
-  it('accepts a dictionary in any order and with unknown keys', () => {
+  it('parseRateLimit accepts a dictionary in any order and with unknown keys', () => {
     expect(limitsOf('reset=3;x=1,flag , other="x",remaining=0,\tlimit=1,limit=2')).toEqual([
       { limit: 2, remaining: 0, resetAfterMs: 3000 },
     ]);
@@ -220,12 +220,12 @@ describe('a name', () => {
     ['100%25', '100%'],
     ['%F0%9F%9A%B0', '🚰'],
     ['%0D%0A', '\r\n'],
-  ])('%s is decoded to %j', (wire, name) => {
+  ])('the name %s is decoded to %j', (wire, name) => {
     expect(limitsOf(`"${wire}";r=1`)[0].name).toBe(name);
   });
 
   it.each(['100%', '50%off', 'a%20b', '%c3%a4', '%FF', '%ED%A0%BD'])(
-    'that another server may have meant as it stands stays %s',
+    'the name %s, which is not a valid encoding, is not decoded',
     (name) => {
       expect(limitsOf(`"${name}";r=1`)[0].name).toBe(name);
     },
@@ -250,27 +250,27 @@ describe('X-RateLimit-Reset', () => {
     ['6m0s', 360_000],
     ['1h0m0s', 3_600_000],
     ['1d2h', 93_600_000],
-  ])('%s is in %d ms', (text, ms) => {
+  ])('an X-RateLimit-Reset of %s is in %d ms', (text, ms) => {
     expect(resetOf(text)).toBe(ms);
   });
 
   it.each([
     ...['', '-1', 'soon', '1 s', '1x', 's', '1s!', '1e3', '0x10', 'Infinity', 'NaN', '1.2.3s'],
     ...['1, 2', '1s1s1s1s1s1s', '1234567890s', '1234567890123456', '2025-04-18T18:15:30Z'],
-  ])('%j is ignored, other headers are not', (text) => {
+  ])('an X-RateLimit-Reset of %j is ignored, other headers are not', (text) => {
     expect(resetOf(text)).toBeUndefined();
     const headers = { 'x-ratelimit-remaining': '1', 'x-ratelimit-reset': text };
     expect(parse(headers)).toEqual({ ...NOTHING, limits: [{ remaining: 1 }], form: 'legacy' });
   });
 
-  it('is ignored if the other headers are malformed', () => {
+  it('X-RateLimit-Reset is ignored if the other headers are malformed', () => {
     for (const remaining of ['-1', '', 'many', '1e9', '1, 2']) {
       expect(parse({ 'x-ratelimit-remaining': remaining })).toEqual(NOTHING);
       expect(parse({ 'ratelimit-remaining': remaining })).toEqual(NOTHING);
     }
   });
 
-  it('a malformed RateLimit-Reset of draft 6 is ignored alone', () => {
+  it('a malformed RateLimit-Reset of draft 6 is ignored, other headers are not', () => {
     const headers = {
       'ratelimit-remaining': '1',
       'ratelimit-limit': 'x',
@@ -299,7 +299,7 @@ describe('Retry-After', () => {
     ['Sunday, 06-Nov-94 08:49:37 GMT', 0],
     ['Sat, 29 Feb 2020 00:00:00 GMT', 0],
     ['Thu, 01 Jan 1970 00:00:00 GMT', 0],
-  ])('%s is %d ms', (text, ms) => {
+  ])('a Retry-After of %s is %d ms', (text, ms) => {
     expect(waitOf(text)).toBe(ms);
   });
 
@@ -311,11 +311,11 @@ describe('Retry-After', () => {
     ...['Fri, 29 Feb 2030 18:15:30 GMT', 'Fri, 18 Abc 2030 18:15:30 GMT'],
     ...['Fri, 18 Apr 2030 24:15:30 GMT', 'Fri, 18 Apr 2030 18:60:30 GMT'],
     ...['Fri, 18 Apr 2030 18:15:61 GMT', 'Fri, 18 Apr 20300 18:15:30 GMT'],
-  ])('%j is ignored', (text) => {
+  ])('a Retry-After of %j is ignored', (text) => {
     expect(parse({ 'retry-after': text })).toEqual(NOTHING);
   });
 
-  it('a date requires nowMs, seconds do not', () => {
+  it('a Retry-After date requires nowMs, seconds do not', () => {
     const date = { 'retry-after': 'Fri, 18 Apr 2025 18:15:30 GMT' };
     expect(parseRateLimit(date)).toEqual(NOTHING);
     for (const nowMs of [undefined, Number.NaN, Infinity]) {
@@ -324,7 +324,7 @@ describe('Retry-After', () => {
     }
   });
 
-  it('a two-digit year is at most 50 years ahead', () => {
+  it('a two-digit year in Retry-After is at most 50 years ahead', () => {
     expect(waitOf('Sunday, 18-Apr-75 18:15:00 GMT')).toBeGreaterThan(49 * 365 * 86_400_000);
     expect(waitOf('Monday, 18-Apr-77 18:15:00 GMT')).toBe(0);
   });
@@ -345,7 +345,7 @@ describe('headers', () => {
     expect(parse(headers)).toEqual(expected);
   });
 
-  it('several lines are joined to one list', () => {
+  it('several lines of a header are joined to one list', () => {
     const lines = ['"a";r=1', '"b";r=2'];
     const limits = [
       { name: 'a', remaining: 1 },
@@ -358,21 +358,21 @@ describe('headers', () => {
   });
 
   it.each([undefined, null, 5, 'ratelimit', [], [['ratelimit', '"a";r=1']], {}, Symbol('x')])(
-    'may be anything, such as %s, and then say nothing',
+    'headers of an invalid type are ignored: %s',
     (headers) => {
       expect(parse(headers as HeaderSource)).toEqual(NOTHING);
     },
   );
 
   it.each([5, null, true, {}, [1], ['"a";r=1', null], [['"a";r=1']], () => '"a";r=1'])(
-    'may have anything as a value, such as %s, and then say nothing',
+    'header values of an invalid type are ignored: %s',
     (value) => {
       expect(parse({ ratelimit: value } as unknown as HeaderSource)).toEqual(NOTHING);
       expect(parse((() => value) as unknown as HeaderSource)).toEqual(NOTHING);
     },
   );
 
-  it('values over 8 KB are ignored, in one line or several', () => {
+  it('header values over 8 KB are ignored, in one line or several', () => {
     const of = (length: number) => `"${'a'.repeat(length - 6)}";r=1`;
     expect(limitsOf(of(8192))).toHaveLength(1);
     expect(limitsOf(of(8193))).toEqual([]);

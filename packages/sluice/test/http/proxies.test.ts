@@ -51,7 +51,7 @@ type Line = readonly [name: string, value: string];
 type Keys = Readonly<Record<string, string>>;
 
 /** Sends a request from one of the addresses of this machine. */
-async function ask(port: number, localAddress: string, lines: readonly Line[]): Promise<Keys> {
+async function keysOf(port: number, localAddress: string, lines: readonly Line[]): Promise<Keys> {
   const headers = ['Host', 'localhost', ...lines.flat()];
   const sent = request({ host: '127.0.0.1', port, localAddress, agent: false, headers });
   sent.end();
@@ -151,7 +151,7 @@ async function attack(port: number, proxies: number, header: ForwardedHeader): P
   const all = [...forgeries(header), ...random];
   for (const [index, lines] of all.entries()) {
     const client = CLIENTS[index % CLIENTS.length];
-    const keys = await ask(port, client, lines);
+    const keys = await keysOf(port, client, lines);
     requests++;
     for (const trust of [String(proxies), '["127.0.0.1"]']) {
       const key = keys[`${header} ${trust}`];
@@ -163,8 +163,9 @@ async function attack(port: number, proxies: number, header: ForwardedHeader): P
 
 describe('one proxy', () => {
   describe.each(KINDS)('%s', (kind) => {
-    it.each(['x-forwarded-for', 'forwarded'] as const)('passes the client on in %s', (header) =>
-      attack(inner.get(kind)!.port, 1, header),
+    it.each(['x-forwarded-for', 'forwarded'] as const)(
+      `${kind} passes the client on in %s`,
+      (header) => attack(inner.get(kind)!.port, 1, header),
     );
   });
 });
@@ -179,37 +180,37 @@ describe('two proxies', () => {
   // Before 1.23, nginx passes on only the first line of an unknown header, which is the client's if
   // the proxy before it adds a line.
   it.each(pairs.filter((pair) => !/(?:caddy|haproxy), nginx/.test(pair)))(
-    '%s tell who it is by Forwarded',
+    '%s pass the client on in Forwarded',
     (pair) => attack(outer.get(pair)!.port, 2, 'forwarded'),
   );
 });
 
 describe('a wrong trustProxy', () => {
-  it('none: all clients behind a proxy share one key, with a warning', async () => {
+  it('without trustProxy, all clients behind a proxy share one key, with a warning', async () => {
     const { port } = inner.get('nginx')!;
-    const keys = await Promise.all(CLIENTS.map((client) => ask(port, client, [])));
+    const keys = await Promise.all(CLIENTS.map((client) => keysOf(port, client, [])));
     expect(keys.map(({ none }) => none)).toEqual(CLIENTS.map(() => '127.0.0.1'));
     expect(warned).toContain('WARN_FORWARDED_IGNORED');
   });
 
-  it('more proxies than there are: clients can forge their key, with a warning', async () => {
+  it('if trustProxy is too high, clients can forge their key, with a warning', async () => {
     const { port } = inner.get('haproxy')!;
-    const forged = await ask(port, '127.0.0.2', [['X-Forwarded-For', '9.9.9.9']]);
+    const forged = await keysOf(port, '127.0.0.2', [['X-Forwarded-For', '9.9.9.9']]);
     expect(forged['x-forwarded-for 2']).toBe('9.9.9.9');
-    const honest = await ask(port, '127.0.0.2', []);
+    const honest = await keysOf(port, '127.0.0.2', []);
     expect(honest['x-forwarded-for 2']).toBe('127.0.0.2');
     expect(warned).toContain('WARN_FORWARDED_SHORT');
   });
 
-  it('fewer proxies than there are: clients share one key and cannot forge it', async () => {
+  it('if trustProxy is too low, clients share one key and cannot forge it', async () => {
     const { port } = outer.get('nginx, haproxy')!;
-    const keys = await ask(port, '127.0.0.2', [['X-Forwarded-For', '9.9.9.9']]);
+    const keys = await keysOf(port, '127.0.0.2', [['X-Forwarded-For', '9.9.9.9']]);
     expect(keys['x-forwarded-for 1']).toBe('127.0.0.1');
   });
 
-  it('networks without any proxy: the key is the client', async () => {
+  it('with trusted networks but no proxy, the key is the client', async () => {
     const { port } = app.address() as AddressInfo;
-    const keys = await ask(port, '127.0.0.2', [['X-Forwarded-For', '9.9.9.9']]);
+    const keys = await keysOf(port, '127.0.0.2', [['X-Forwarded-For', '9.9.9.9']]);
     expect(keys['x-forwarded-for ["127.0.0.1"]']).toBe('127.0.0.2');
   });
 });

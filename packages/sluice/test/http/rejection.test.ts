@@ -23,7 +23,7 @@ const denied = (...limits: LimitReport[]): HeaderReport => ({
 const TYPES = 'https://iana.org/assignments/http-problem-types';
 
 describe('rejection of a denied request', () => {
-  it('has status 429 and the names of the violated policies', () => {
+  it('the rejection of a denied request has status 429 and the violated policies', () => {
     const daily = { ...limit, policy: 'daily', allowed: true, retryAfterMs: 0 };
     const hourly = { ...limit, policy: 'hourly', retryAfterMs: 20 };
     const { status, contentType, body } = rejection({ report: denied(limit, daily, hourly) });
@@ -40,14 +40,14 @@ describe('rejection of a denied request', () => {
     });
   });
 
-  it('has its members in a fixed order', () => {
+  it('a rejection has its members in a fixed order', () => {
     expect(rejection({ report: denied(limit), instance: '/orders/7' }).body).toBe(
       `{"type":"${TYPES}#quota-exceeded","title":"Quota Exceeded","status":429,` +
         '"instance":"/orders/7","violated-policies":["burst"],"retry-after-ms":5001}',
     );
   });
 
-  it('does not contain shadow limits', () => {
+  it('a rejection does not contain shadow limits', () => {
     const watched = { ...limit, policy: 'planned', retryAfterMs: 90_000, shadow: true };
     const report = { ...denied(watched, limit), retryAfterMs: limit.retryAfterMs };
     expect(JSON.parse(rejection({ report }).body)).toMatchObject({
@@ -56,13 +56,13 @@ describe('rejection of a denied request', () => {
     });
   });
 
-  it('contains policy names unencoded', () => {
+  it('a rejection contains policy names unencoded', () => {
     const names = ['täglich', '100%', '"quoted"\\', 'a\r\nb', '\ud83d', '</script>'];
     const report = denied(...names.map((policy) => ({ ...limit, policy })));
     expect(JSON.parse(rejection({ report }).body)['violated-policies']).toEqual(names);
   });
 
-  it('omits an unknown wait', () => {
+  it('a rejection omits an unknown wait', () => {
     for (const retryAfterMs of [0, -1, Number.NaN, Infinity]) {
       const { status, body } = rejection({ report: denied({ ...limit, retryAfterMs }) });
       expect(status).toBe(429);
@@ -70,7 +70,7 @@ describe('rejection of a denied request', () => {
     }
   });
 
-  it('does not contain the key', () => {
+  it('a rejection does not contain the key', () => {
     const clock = new ManualClock(1_745_000_100_000);
     const limiter = createLimiter({ policies: { burst: '1/1m' }, clock });
     limiter.checkSync('burst', 'alice@example.org');
@@ -87,7 +87,7 @@ describe('rejection of a denied request', () => {
 describe('rejection without a decision of the store', () => {
   const outage: Degraded = { reason: 'timeout', action: 'deny' };
 
-  it('has status 503 and the same members', () => {
+  it('a rejection without a store decision has status 503 and the same members', () => {
     const { status, contentType, body } = rejection({ report: denied(limit), degraded: outage });
     expect({ status, contentType }).toEqual({
       status: 503,
@@ -102,7 +102,7 @@ describe('rejection without a decision of the store', () => {
     });
   });
 
-  it('has status 503 and no violated policies if the store threw', () => {
+  it('a rejection has status 503 and no violated policies if the store threw', () => {
     for (const input of [{}, { report: undefined }, { degraded: outage }]) {
       const { status, body } = rejection(input);
       expect(status).toBe(503);
@@ -116,7 +116,7 @@ describe('rejection without a decision of the store', () => {
   });
 
   it.each(['timeout', 'error', 'open', 'overload'] as const)(
-    'has status 429 if a local limit denied (%s)',
+    'a rejection has status 429 if a local limit denied (%s)',
     (reason) => {
       const report = denied(limit);
       expect(rejection({ report, degraded: { reason, action: 'local' } }).status).toBe(429);
@@ -125,7 +125,7 @@ describe('rejection without a decision of the store', () => {
     },
   );
 
-  it('does not contain the reason of the failure', () => {
+  it('a rejection does not contain the reason of the failure', () => {
     const { body } = rejection({ report: denied(limit), degraded: outage });
     expect(body).not.toMatch(/timeout|deny|store|degraded/);
   });

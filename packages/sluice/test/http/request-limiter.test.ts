@@ -25,7 +25,7 @@ describe('a denied request', () => {
   afterEach(() => vi.useRealTimers());
   const options = { limit: 1, window: '1m' } as const;
 
-  it('gets a body with its own wait, not that of an earlier denial', async () => {
+  it('a denied request gets a body with its own wait, not that of an earlier denial', async () => {
     const decide = deciding(options);
     const waitIn = ({ rejection }: RequestDecision<Request>) =>
       JSON.parse(rejection!.body)['retry-after-ms'];
@@ -36,7 +36,7 @@ describe('a denied request', () => {
     expect(waits).toEqual([60_000, 60_000, 50_000]);
   });
 
-  it('gets a frozen rejection, because denials with the same wait share it', async () => {
+  it('denied requests with the same wait share a frozen rejection', async () => {
     const decide = deciding(options);
     await decide('a');
     const [first, second] = [await decide('a'), await decide('a')];
@@ -51,13 +51,13 @@ describe('network lists', () => {
     ['192.0.2.1', [undefined, undefined]],
     ['192.0.2.2', [403, 403]],
     ['192.0.2.3', [undefined, 429]],
-  ])('one allowed and one denied address: %s gets %j', async (address, statuses) => {
+  ])('with one address in each network list, %s gets %j', async (address, statuses) => {
     const decide = deciding({ limit: 1, window: '1h', ...lists }, address);
     const decisions = [await decide('a'), await decide('a')];
     expect(decisions.map(({ rejection }) => rejection?.status)).toEqual(statuses);
   });
 
-  it('an address in both lists is allowed', async () => {
+  it('an address in both network lists is allowed', async () => {
     const both = { allow: ['192.0.2.0/24'], deny: ['192.0.2.0/24'] };
     expect((await deciding({ limit: 1, ...both })('a')).passes).toBe(true);
   });
@@ -67,7 +67,7 @@ describe('a shadow limit', () => {
   const enforced = { name: 'enforced', limit: 1, window: '1h' } as const;
   const planned = { name: 'planned', limit: 3, window: '1h', shadow: true } as const;
 
-  it('reports its decision and the request, for each request that the others admit', async () => {
+  it('a shadow limit reports its decision on each request that the others admit', async () => {
     const reported: [string, boolean, number][] = [];
     const decide = deciding({
       limits: [
@@ -87,7 +87,7 @@ describe('a shadow limit', () => {
     ]);
   });
 
-  it('reports its decision if it is the only limit', async () => {
+  it('a shadow limit reports its decision if it is the only limit', async () => {
     const reported: Decision[] = [];
     const decide = deciding({
       ...{ limit: 1, window: '1h', shadow: true },
@@ -97,7 +97,7 @@ describe('a shadow limit', () => {
     expect(reported.map(({ allowed }) => allowed)).toEqual([true, false, false]);
   });
 
-  it('does not count requests that an enforced limit denies', async () => {
+  it('a shadow limit does not count requests that an enforced limit denies', async () => {
     const reported: boolean[] = [];
     const decide = deciding({
       limits: [enforced, planned],
@@ -109,9 +109,9 @@ describe('a shadow limit', () => {
     expect(reported).toEqual([true]);
   });
 
-  it('lets requests pass if the cost is above its limit or its store is unavailable', async () => {
-    const dear = deciding({ limits: [enforced, { ...planned, cost: () => 4 }] });
-    expect((await dear('a')).passes).toBe(true);
+  it('a shadow limit admits requests with costs above it and without its store', async () => {
+    const expensive = deciding({ limits: [enforced, { ...planned, cost: () => 4 }] });
+    expect((await expensive('a')).passes).toBe(true);
     const fail = () => Promise.reject(new Error('unavailable'));
     const store: Store = { decide: fail, adjust: fail, reset: fail, close: async () => {} };
     const unavailable = deciding({ ...planned, store, onFailure: 'throw' });
@@ -126,7 +126,7 @@ describe('a shadow limit', () => {
       },
     ],
     ['rejects', () => Promise.reject(new Error('of the listener'))],
-  ])('warns once if onShadow %s, and lets requests pass', async (_, onShadow) => {
+  ])('a shadow limit warns once if onShadow %s, and admits requests', async (_, onShadow) => {
     const warnings: { code: string; message: string }[] = [];
     const decide = deciding({
       ...{ limit: 1, window: '1h', shadow: true, onShadow },
@@ -166,7 +166,7 @@ describe('a limit that is a function of the request', () => {
 });
 
 describe('options of express-rate-limit', () => {
-  it('identifier sets the name, ipv6Subnet the prefix', () => {
+  it('identifier sets the policy name, and ipv6Subnet the prefix', () => {
     const { limits, address } = resolveOptions({
       ...{ windowMs: 1000, limit: 2, identifier: 'api', ipv6Subnet: 56 },
     });
@@ -182,7 +182,7 @@ describe('options of express-rate-limit', () => {
     [{ limit: 5, windowMs: 1000, ipv6Prefix: 64, ipv6Subnet: 56 }, 'one of ipv6Prefix and'],
     [{ limit: 5, windowMs: 1000, identifier: () => 'a' }, '`name` to be a non-empty string'],
     [{ limit: 5, windowMs: 1000, onShadow: 'log' }, '`onShadow` to be a function'],
-  ])('rejects %j', (options, message) => {
+  ])('the options %j of express-rate-limit are rejected', (options, message) => {
     expect(() => resolveOptions(options as never)).toThrow(message);
   });
 });

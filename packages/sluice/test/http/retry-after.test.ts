@@ -36,20 +36,20 @@ it(`${DENIED} random denials: the same request passes after Retry-After seconds`
   const dice = new Dice(42);
   const clients = Array.from({ length: DENIED }, (_, number) => {
     const server = servers[number % servers.length];
-    const ask = (cost: number): Promise<Response> =>
+    const send = (cost: number): Promise<Response> =>
       fetch(`http://127.0.0.1:${server.port}/`, {
         headers: { 'x-client': `client-${number}`, 'x-cost': String(cost) },
       });
-    return { ask, costs: Array.from({ length: 30 }, () => 1 + dice.roll(10)) };
+    return { send, costs: Array.from({ length: 30 }, () => 1 + dice.roll(10)) };
   });
   const outcomes = await Promise.all(
-    clients.map(async ({ ask, costs }) => {
+    clients.map(async ({ send, costs }) => {
       for (const cost of costs) {
-        const answer = await ask(cost);
-        if (answer.status === 200) continue;
-        const seconds = Number(answer.headers.get('retry-after'));
+        const response = await send(cost);
+        if (response.status === 200) continue;
+        const seconds = Number(response.headers.get('retry-after'));
         await sleep(seconds * 1000);
-        return { denied: answer.status, after: (await ask(cost)).status };
+        return { denied: response.status, after: (await send(cost)).status };
       }
       return 'was never denied';
     }),

@@ -50,7 +50,7 @@ describe('eviction between policies', () => {
     },
   );
 
-  it('evicts within the policy that holds the most keys', () => {
+  it('the policy with the most keys loses a key', () => {
     const { limiter, store } = setUp({ small: '5/1h', large: '5/1h' }, 1000);
     for (let key = 0; key < 400; key++) limiter.checkSync('small', `small-${key}`);
     for (let key = 0; key < 5000; key++) limiter.checkSync('large', `large-${key}`, { cost: 5 });
@@ -63,7 +63,7 @@ describe('eviction between policies', () => {
     expect(limiter.size).toBe(1000);
   });
 
-  it('a policy grows back to its share when it is used again', () => {
+  it('a policy regains its share of keys when it is used again', () => {
     const { limiter } = setUp({ first: '5/1h', second: '5/1h' }, 1000);
     for (let key = 0; key < 1000; key++) limiter.checkSync('first', `first-${key}`, { cost: 5 });
     for (let key = 0; key < 500; key++) limiter.checkSync('second', `second-${key}`, { cost: 2 });
@@ -96,7 +96,7 @@ describe('eviction within a policy', () => {
       if (limiter.inspectSync('login', `full-${key}`)?.entries[0]?.cost === 5) kept++;
     }
     expect(store.evicted).toBeGreaterThan(500);
-    // All but the first few, before there are throw-away keys to evict instead.
+    // Except the first few, before there are throw-away keys to evict instead.
     expect(kept).toBeGreaterThan(980);
   });
 
@@ -106,7 +106,7 @@ describe('eviction within a policy', () => {
     let seed = 1;
     for (let call = 0; call < 50_000; call++) {
       seed = (seed * 48_271) % 2_147_483_647;
-      // A few keys come often, most come once or twice.
+      // A few keys are used often, most once or twice.
       const key = seed % 3 === 0 ? `often-${seed % 20}` : `seldom-${seed % 20_000}`;
       const { allowed } = limiter.checkSync('p', key, { cost: 1 + (seed % 2) });
       if (allowed) admitted.set(key, (admitted.get(key) ?? 0) + 1 + (seed % 2));
@@ -125,11 +125,11 @@ describe('eviction within a policy', () => {
       admitted.set(key, (admitted.get(key) ?? 0) + 1);
     }
     expect(Math.max(...admitted.values())).toBeLessThanOrEqual(5);
-    // A shared estimate, not a denial of all: most of the new keys get their share.
+    // The estimates of evicted keys are shared, but most new keys are still admitted.
     expect([...admitted.values()].reduce((sum, count) => sum + count)).toBeGreaterThan(300);
   });
 
-  it('an evicted key has its use when it comes back, and is new when that has expired', () => {
+  it('an evicted key still counts when it is used again, until its use has expired', () => {
     const { clock, limiter, store } = setUp({ p: { limit: 10, window: '1m' } }, 100);
     for (let key = 0; key < 300; key++) limiter.checkSync('p', `key-${key}`, { cost: 3 });
     expect(store.evicted).toBe(200);
@@ -143,7 +143,7 @@ describe('eviction within a policy', () => {
     }
   });
 
-  it('the wait of a key that was evicted is kept: it passes then', () => {
+  it('an evicted key is admitted after its retryAfterMs', () => {
     const { clock, limiter } = setUp({ p: { limit: 2, window: '1m' } }, 10);
     for (let key = 0; key < 500; key++) {
       clock.advance(7);
@@ -158,7 +158,7 @@ describe('eviction within a policy', () => {
     }
   });
 
-  it('a reset makes an evicted key new, and no other key', () => {
+  it('a reset clears an evicted key and no other key', () => {
     const { limiter } = setUp({ p: '5/1h' }, 10);
     for (let key = 0; key < 200; key++) limiter.checkSync('p', `key-${key}`, { cost: 5 });
     const evicted = Array.from({ length: 200 }, (_, key) => `key-${key}`);
@@ -169,14 +169,14 @@ describe('eviction within a policy', () => {
     for (const key of evicted.slice(5)) expect(limiter.peekSync('p', key).remaining).toBe(0);
   });
 
-  it('resets of any number of keys keep to maxKeys', () => {
+  it('resets of any number of keys do not exceed maxKeys', () => {
     const { limiter } = setUp({ p: '5/1h' }, 10);
     for (let key = 0; key < 500; key++) limiter.checkSync('p', `key-${key}`, { cost: 5 });
     for (let key = 0; key < 500; key++) limiter.resetSync('p', `never-seen-${key}`);
     expect(limiter.size).toBeLessThanOrEqual(10);
   });
 
-  it('does not hang when Math.random is a constant', () => {
+  it('eviction ends if Math.random is constant', () => {
     for (const value of [0, 0.5, 0.999_999]) {
       vi.spyOn(Math, 'random').mockReturnValue(value);
       const { limiter } = setUp({ p: '1/1h', q: '1/1h' }, 20);
@@ -190,7 +190,7 @@ describe('eviction within a policy', () => {
 });
 
 describe('a check of several limits in a full table', () => {
-  it('is charged all or none, whatever is evicted meanwhile', () => {
+  it('a check of several limits charges all or none despite evictions', () => {
     const names = ['a', 'b', 'c', 'd'] as const;
     const policy = { limit: 3, window: '1h' } as const;
     fc.assert(
@@ -219,7 +219,7 @@ describe('a check of several limits in a full table', () => {
     );
   });
 
-  it('evicts no key if it is denied', () => {
+  it('a denied check of several limits evicts no key', () => {
     const { limiter, store } = setUp({ p: '1/1h', q: '1/1h' }, 4);
     for (const key of ['a', 'b', 'c', 'd']) limiter.checkSync('p', key);
     const denied = limiter.checkSync([
@@ -231,8 +231,8 @@ describe('a check of several limits in a full table', () => {
   });
 });
 
-describe('what the store reports of eviction', () => {
-  it('calls onEviction with the policy, and survives one that throws', () => {
+describe('onEviction', () => {
+  it('onEviction is called with the policy, and may throw', () => {
     const seen: string[] = [];
     const clock = new ManualClock(START_MS);
     const warned = vi.spyOn(process, 'emitWarning').mockImplementation(() => {});
@@ -252,7 +252,7 @@ describe('what the store reports of eviction', () => {
     expect(warned).toHaveBeenCalledOnce();
   });
 
-  it('expired keys are not reported', () => {
+  it('onEviction is not called for expired keys', () => {
     const onEviction = vi.fn();
     const clock = new ManualClock(START_MS);
     const store = memoryStore({ maxKeys: 10, onEviction });
@@ -268,7 +268,7 @@ describe('what the store reports of eviction', () => {
     [{ maxIdBytes: -1 }, 'maxIdBytes'],
     [{ maxIdBytes: 1.5 }, 'maxIdBytes'],
     [{ onEviction: 'log' as never }, 'onEviction'],
-  ])('rejects %j', (options, name) => {
+  ])('memoryStore rejects the options %j', (options, name) => {
     expect(() => memoryStore(options)).toThrow(name);
   });
 });

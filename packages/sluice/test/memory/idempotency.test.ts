@@ -39,7 +39,7 @@ describe('ids', () => {
     expect(limiter.peekSync('hour', 'a').remaining).toBe(9);
   });
 
-  it('another call under the same id does not disturb the first', () => {
+  it('different calls under one id do not affect each other', () => {
     const { limiter } = setUp({ p: '10/1m', q: '10/1m' });
     limiter.checkSync('p', 'a', { id: 'one' });
     limiter.checkSync('p', 'a', { id: 'one', cost: 2 });
@@ -51,7 +51,7 @@ describe('ids', () => {
     expect(limiter.peekSync('p', 'a').remaining).toBe(7);
   });
 
-  it('an id counts for one algorithm and one window', () => {
+  it('an id applies to one algorithm and one window', () => {
     const clock = new ManualClock(START_MS);
     const store = memoryStore();
     const limiterOf = (p: PolicyInput) => createLimiter({ policies: { p }, store, clock });
@@ -67,7 +67,7 @@ describe('ids', () => {
     }
   });
 
-  it('a reset of any of its keys makes the id new', () => {
+  it('a reset of any key of a call deletes its id', () => {
     const { limiter } = setUp({ p: '10/1m', q: '10/1m' });
     const both = [
       { policy: 'p', key: 'a' },
@@ -81,7 +81,7 @@ describe('ids', () => {
     }
   });
 
-  it('an id on a long window does not keep those on short windows in memory', () => {
+  it('ids of long windows do not keep ids of short windows in memory', () => {
     const records = new ExpiringRecords<object>(2 ** 30);
     const sizes: number[] = [];
     records.set('long', 0, {}, 100, 30 * 86_400_000, START_MS);
@@ -94,12 +94,12 @@ describe('ids', () => {
         sizes.push(found.length);
       }
     }
-    // One a ms lives for a second, in two generations.
+    // One id per ms is kept for a second, in two generations.
     expect(Math.max(...sizes)).toBeLessThanOrEqual(2001);
     expect(records.get('long', 0)).toBeDefined();
   });
 
-  it('drops the oldest first when the bytes run out, and keeps at least a quarter', () => {
+  it('the oldest ids are dropped when the bytes run out, and at least a quarter is kept', () => {
     const records = new ExpiringRecords<number>(10_000);
     for (let name = 0; name < 5000; name++) records.set('p', name, name, 10, 60_000, START_MS);
     const kept = Array.from({ length: 5000 }, (_, name) => name).filter(
@@ -118,7 +118,7 @@ describe('ids', () => {
     for (let name = 0; name < 100; name++) expect(records.get('honest', name)).toBe(name);
   });
 
-  it('many limits, long keys and unique ids stay within the bytes', { timeout: 60_000 }, () => {
+  it('ids with many limits and long keys stay within maxIdBytes', { timeout: 60_000 }, () => {
     const source = new URL('../../dist/index.js', import.meta.url).href;
     const script = `
       import { createLimiter } from ${JSON.stringify(source)};
@@ -149,7 +149,7 @@ describe('receipts', () => {
     ];
   };
 
-  it('a receipt is used once, and a used one is no key', () => {
+  it('a receipt is used once, and takes no key', () => {
     const { limiter, store } = setUp({ p: '10/1m' });
     const adjustmentsOf = refund(definePolicy('p', '10/1m'));
     const charge = charged(limiter, 3);
@@ -173,7 +173,7 @@ describe('receipts', () => {
     }
   });
 
-  it('when their bytes run out, older receipts are refused rather than used twice', () => {
+  it('when the bytes run out, older receipts are rejected rather than used twice', () => {
     const { clock, limiter, store } = setUp({ p: '10/1m' }, { maxIdBytes: 16_000 });
     const adjustmentsOf = refund(definePolicy('p', '10/1m'));
     const first = charged(limiter, 1);
@@ -188,7 +188,7 @@ describe('receipts', () => {
     expect(limiter.peekSync('p', 'a').remaining).toBe(5);
   });
 
-  it('a reset of the key makes its receipts new', () => {
+  it('a reset of a key makes its receipts usable again', () => {
     const { limiter, store } = setUp({ p: '10/1m' });
     const adjustmentsOf = refund(definePolicy('p', '10/1m'));
     store.adjustOnceSync('r', adjustmentsOf(charged(limiter, 3)), START_MS);

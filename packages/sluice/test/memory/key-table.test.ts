@@ -7,7 +7,7 @@ import { collect, stateOf, tableModel } from './table-model.ts';
 
 const CHUNK_BYTES = 2 ** 20;
 
-/** The bytes of all typed arrays in use. Another thread frees the others, sooner or later. */
+/** Returns the bytes of all typed arrays in use. Another thread frees unused ones later. */
 async function bytesOfArrays(): Promise<number> {
   let last = Number.NaN;
   for (let same = 0; same < 3; ) {
@@ -20,7 +20,7 @@ async function bytesOfArrays(): Promise<number> {
   return last;
 }
 
-describe('the key table', () => {
+describe('KeyTable', () => {
   it('KeyTable behaves like a Map through growth and shrinking', () => {
     const commands = fc.array(
       fc.record({
@@ -48,7 +48,7 @@ describe('the key table', () => {
   it.each([
     ['of less than a chunk', 20_000],
     ['of several chunks', 150_000],
-  ])('is right at every moment of a growth and of a shrinking, %s', (_, count) => {
+  ])('KeyTable finds every key during growth and shrinking, in a table %s', (_, count) => {
     const { table, write, remove, read, expected, verify } = tableModel();
     for (let key = 0; key < count; key++) {
       write(`key-${key}`, key);
@@ -78,7 +78,7 @@ describe('the key table', () => {
       }
       return largest;
     };
-    // Rows that lie together move together, which may be hundreds of them.
+    // Adjacent rows move together, up to hundreds of them.
     expect(most((key) => write(key, 1))).toBeLessThan(3000);
     expect(most(remove)).toBeLessThan(3000);
     moved.mockRestore();
@@ -110,7 +110,7 @@ describe('the key table', () => {
         if (row >= 0) other.remove(row);
       }
     });
-    // In the order of the hashes it would be a hundred times as long.
+    // In the order of the hashes, the gap would be a hundred times as long.
     expect(inTurn / byKey).toBeLessThan(15);
   });
 
@@ -119,7 +119,7 @@ describe('the key table', () => {
     const state = stateOf();
     const before = await bytesOfArrays();
     const bytes = async (): Promise<number> => (await bytesOfArrays()) - before;
-    // Just before it grows, in the middle of that, and after.
+    // Before, during and after a growth.
     for (const count of [206_000, 220_000, 245_000]) {
       while (table.size < count) {
         table.find(`key-${table.size}`, state);
@@ -146,19 +146,19 @@ describe('the key table', () => {
     }
     expect(expected.size).toBe(count);
     expect(drawn.filter((times) => times === 0).length / count).toBeLessThan(0.01);
-    // A key behind a gap is drawn in the gap's stead too.
+    // A key after a gap is also drawn for the gap.
     expect(drawn.reduce((most, times) => Math.max(most, times))).toBeLessThan(rounds * 12);
   });
 
   it.each([10, 3000, 50_000])(
-    'has the turn of each of %d keys come, also while some go',
+    'nextSwept reaches each of %d keys, also while some are removed',
     (count) => {
       const { table, write } = tableModel();
       const state = stateOf();
       for (let key = 0; key < count; key++) write(`key-${key}`, key);
       const seen = new Set<number>();
-      // Every other one goes when it is its turn; the places of those after it change with that.
-      for (let looks = 0; looks < 3000 * (count + 256) && table.size > count / 2; looks++) {
+      // Removes every other key, which moves the rows after it.
+      for (let steps = 0; steps < 3000 * (count + 256) && table.size > count / 2; steps++) {
         const row = table.nextSwept();
         if (row < 0) continue;
         table.point(state, row);
@@ -167,7 +167,7 @@ describe('the key table', () => {
         if (key % 2 === 1) table.remove(row);
       }
       expect(table.size).toBe(count / 2);
-      for (let looks = 0; looks < 3000 * (count + 256) && seen.size < count; looks++) {
+      for (let steps = 0; steps < 3000 * (count + 256) && seen.size < count; steps++) {
         const row = table.nextSwept();
         if (row >= 0) table.point(state, row);
         if (row >= 0) seen.add(state.cells[state.at]);
@@ -228,7 +228,7 @@ describe('the keyed hash', () => {
     ['wide', (n: number) => `ключ:${n}`],
     ['one wide character among many', (n: number) => `${n}-aaaaaaaaaaaaaaaaaa-é-${n}-€`],
     ['single characters', (n: number) => String.fromCharCode(n)],
-  ])('spreads %s keys evenly and keeps them apart', (_, keyOf) => {
+  ])('the keyed hash spreads %s keys evenly, without collisions', (_, keyOf) => {
     const hash = new KeyedHash();
     const count = 50_000;
     const slots = new Uint8Array(65_536);

@@ -10,7 +10,7 @@ function setUp<const P extends Record<string, PolicyInput>>(policies: P, maxKeys
   return { clock, store, limiter: createLimiter({ policies, store, clock }) };
 }
 
-describe('the cap on keys', () => {
+describe('maxKeys', () => {
   it.each(ALGORITHMS)('%s: a flood of throw-away keys does not free a denied key', (algorithm) => {
     const { limiter } = setUp({ p: { limit: 10, window: '1h', algorithm } }, 1000);
     limiter.checkSync('p', 'abuser', { cost: 10 });
@@ -19,7 +19,7 @@ describe('the cap on keys', () => {
     expect(limiter.size).toBe(1000);
   });
 
-  it('holds when nearly all keys are at their limit', () => {
+  it('a flood frees no key if nearly all keys are at their limit', () => {
     const { limiter } = setUp({ p: { limit: 10, window: '1h' } }, 1000);
     for (let key = 0; key < 999; key++) limiter.checkSync('p', `full-${key}`, { cost: 10 });
     for (let key = 0; key < 20_000; key++) limiter.checkSync('p', `throw-away-${key}`);
@@ -28,7 +28,7 @@ describe('the cap on keys', () => {
     expect(freed).toBe(0);
   });
 
-  it('holds over several policies, and a flood on one does not free a key of another', () => {
+  it('maxKeys applies to all policies, and a flood of one frees no key of another', () => {
     const { limiter } = setUp({ login: '5/1h', api: '1000/1h' }, 500);
     limiter.checkSync('login', 'abuser', { cost: 5 });
     for (let key = 0; key < 20_000; key++) limiter.checkSync('api', `throw-away-${key}`);
@@ -36,7 +36,7 @@ describe('the cap on keys', () => {
     expect(limiter.size).toBe(500);
   });
 
-  it('lets expired keys go first', () => {
+  it('expired keys are evicted first', () => {
     const { clock, limiter } = setUp({ short: '10/1s', long: '10/1h' }, 200);
     for (let key = 0; key < 100; key++) limiter.checkSync('long', `long-${key}`);
     for (let key = 0; key < 100; key++) limiter.checkSync('short', `short-${key}`, { cost: 10 });
@@ -46,35 +46,35 @@ describe('the cap on keys', () => {
     for (let key = 0; key < 100; key++) {
       if (limiter.peekSync('long', `long-${key}`).remaining === 9) kept++;
     }
-    // A sample of 16 misses a half of expired keys once in 65,536 times.
+    // If half of the keys have expired, a sample of 16 contains none once in 65,536 times.
     expect(kept).toBeGreaterThan(95);
   });
 
-  it('a newcomer adds up too, although the store is full of keys that have used more', () => {
+  it('a new key is limited although the store is full of keys that have used more', () => {
     const { limiter } = setUp({ login: '5/1h' }, 1000);
-    for (let key = 0; key < 1000; key++) limiter.checkSync('login', `known-${key}`, { cost: 2 });
+    for (let key = 0; key < 1000; key++) limiter.checkSync('login', `used-${key}`, { cost: 2 });
     let admitted = 0;
     for (let round = 0; round < 500; round++) {
       if (limiter.checkSync('login', 'victim').allowed) admitted++;
       limiter.checkSync('login', `sprayed-${round}`);
     }
-    // It may be forgotten while it has used little, but not again and again.
+    // It may be evicted while it has used little, but not repeatedly.
     expect(admitted).toBeLessThan(50);
   });
 
-  it('counts the keys that had to go while they still counted', () => {
+  it('store.evicted counts evicted keys that had not expired', () => {
     const { clock, limiter, store } = setUp({ p: '10/1s' }, 100);
     for (let key = 0; key < 100; key++) limiter.checkSync('p', `first-${key}`);
     expect(store.evicted).toBe(0);
     for (let key = 0; key < 50; key++) limiter.checkSync('p', `more-${key}`);
     expect(store.evicted).toBe(50);
-    // None counts any more, so whatever goes now is no loss.
+    // All keys have expired.
     clock.advance(2000);
     for (let key = 0; key < 20; key++) limiter.checkSync('p', `later-${key}`);
     expect(store.evicted).toBe(50);
   });
 
-  it('of one key still holds the limits of a check of two', () => {
+  it('with maxKeys of 1, a check of two limits stays within both', () => {
     const { limiter } = setUp({ a: '5/1s', b: '5/1s' }, 1);
     const both = [
       { policy: 'a', key: 'k' },
@@ -86,7 +86,7 @@ describe('the cap on keys', () => {
 });
 
 describe('expiry', () => {
-  it.each(ALGORITHMS)('%s: expired keys are deleted as new keys are added', (algorithm) => {
+  it.each(ALGORITHMS)('%s: expired keys are deleted while keys are added', (algorithm) => {
     const { clock, limiter } = setUp({ p: { limit: 100, window: '1s', algorithm } });
     let largest = 0;
     for (let key = 0; key < 100_000; key++) {
@@ -94,7 +94,7 @@ describe('expiry', () => {
       limiter.checkSync('p', `key-${key}`);
       largest = Math.max(largest, limiter.size);
     }
-    // 10,000 keys come in a window, none counts for longer than two, and each is kept for one more.
+    // 10,000 new keys per window, each of which is kept for at most three windows.
     expect(largest).toBeLessThan(40_000);
     expect(limiter.size).toBeLessThan(40_000);
   });
@@ -105,10 +105,10 @@ describe('expiry', () => {
     clock.advance(86_400_000);
     for (let key = 0; key < 20_000; key++) limiter.checkSync('p', `later-${key}`);
     clock.set(START_MS + 1);
-    let granted = 0;
+    let admitted = 0;
     for (let key = 0; key < 5000; key++)
-      if (limiter.checkSync('p', `key-${key}`).allowed) granted++;
-    expect(granted).toBe(0);
+      if (limiter.checkSync('p', `key-${key}`).allowed) admitted++;
+    expect(admitted).toBe(0);
   });
 
   it('expired keys of a policy without new keys are deleted too', () => {
@@ -119,15 +119,15 @@ describe('expiry', () => {
       limiter.checkSync('busy', `key-${key}`);
     }
     expect(limiter.inspectSync('idle', 'key-1')).toBeUndefined();
-    // The busy one has 5,000 keys in a window and keeps them for another; of the idle one is left
-    // what is not worth a sweep.
+    // The busy policy has 5,000 new keys per window, each kept for at most two more. The idle
+    // policy keeps a few expired keys, for which a sweep would not be worth it.
     expect(limiter.size).toBeLessThan(5000 * 3 + 1024);
   });
 
   it.each([
     ['in bursts of a window', 5000, 60_000],
     ['one by one, far apart', 1, 18_000],
-  ])('keys that come %s are forgotten too', (_, burst, gapMs) => {
+  ])('keys that arrive %s are deleted after they expire', (_, burst, gapMs) => {
     const { clock, limiter } = setUp({ p: '5/1m' });
     for (let key = 0; key < 100_000; key++) {
       if (key % burst === 0) clock.advance(gapMs);
@@ -144,14 +144,14 @@ describe('expiry', () => {
       limiter.checkSync('p', `new-${key}`);
     }
     clock.set(START_MS + 59_500);
-    let granted = 0;
+    let admitted = 0;
     for (let key = 0; key < 2000; key++)
-      if (limiter.checkSync('p', `key-${key}`).allowed) granted++;
-    expect(granted).toBe(0);
+      if (limiter.checkSync('p', `key-${key}`).allowed) admitted++;
+    expect(admitted).toBe(0);
   });
 });
 
-describe('what the store tells', () => {
+describe('size and inspect', () => {
   it('size counts keys, and peeks and denials add none', () => {
     const { limiter } = setUp({ p: '1/1s' });
     expect(limiter.size).toBe(0);

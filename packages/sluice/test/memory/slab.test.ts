@@ -5,14 +5,14 @@ import { EntrySlab } from '../../src/stores/memory/slab.ts';
 import { stateOf } from './table-model.ts';
 
 const START_MS = 1_745_000_100_000;
-/** A narrow word wraps here. */
+/** A time at which 32-bit words wrap. */
 const WRAP_MS = 407 * 2 ** 32;
 
 type Entry = { timeMs: number; cost: number };
 
 const costOf = (list: readonly Entry[]): number => list.reduce((sum, { cost }) => sum + cost, 0);
 
-/** The entries of one key, in a slab and in an array beside it. */
+/** The entries of one key, in a slab and in an array. */
 class Model {
   readonly state: State;
   list: Entry[] = [];
@@ -53,18 +53,18 @@ class Model {
     this.list = [];
   }
 
-  seen(ageMs: number, most: number): { seen: Entry[]; count: number } {
-    const seen: Entry[] = [];
+  visited(ageMs: number, most: number): { entries: Entry[]; count: number } {
+    const entries: Entry[] = [];
     const count = this.slab.visit(this.state, this.knownMs, ageMs, most, (timeMs, cost) =>
-      seen.push({ timeMs, cost }),
+      entries.push({ timeMs, cost }),
     );
-    return { seen, count };
+    return { entries, count };
   }
 
   verify(at = this.list.length >>> 1): void {
     const { slab, state, knownMs, list } = this;
-    const all = { seen: list, count: list.length };
-    expect(this.seen(Number.POSITIVE_INFINITY, list.length)).toEqual(all);
+    const all = { entries: list, count: list.length };
+    expect(this.visited(Number.POSITIVE_INFINITY, list.length)).toEqual(all);
     expect(state.cells[1]).toBe(costOf(list));
     const newest = list.at(-1);
     expect(slab.ageOfNewest(state, knownMs)).toBe(newest ? knownMs - newest.timeMs : -1);
@@ -77,7 +77,7 @@ class Model {
     expect(slab.ageAtCost(state, knownMs, older + 1)).toBe(ageMs);
     expect(slab.ageAtCost(state, knownMs, older + entry.cost)).toBe(ageMs);
     const younger = list.slice(at + 1);
-    expect(this.seen(ageMs, 3)).toEqual({ seen: younger.slice(-3), count: younger.length });
+    expect(this.visited(ageMs, 3)).toEqual({ entries: younger.slice(-3), count: younger.length });
   }
 }
 
@@ -101,7 +101,7 @@ describe.each([
   ['narrow, up to the last exact time', false, 2 ** 53 - 200_000, 5],
   ['wide, up to the last exact time', true, 2 ** 53 - 200_000, 5],
 ])('the %s slab', (_, wide, startMs, longestMs) => {
-  it('keeps the entries of several keys as arrays would', () => {
+  it('the slab keeps the entries of several keys like arrays', () => {
     const commands = fc.array(command(Math.floor(longestMs)), { maxLength: 60 });
     fc.assert(
       fc.property(commands, (list) => {
@@ -110,7 +110,7 @@ describe.each([
         for (const { key, op, afterMs, part, amount } of list) {
           const model = keys[key];
           const at = Math.floor(part * model.list.length);
-          // What a limit below 2^31 admits in the narrow form.
+          // A narrow slab is used only for limits below 2^31.
           const room = (wide ? 2 ** 53 : 2 ** 31) - 1 - costOf(model.list);
           if (op === 'append' && room > 0) model.append(afterMs, Math.min(amount, room));
           else if (op === 'fill' && room > 500) {
@@ -126,7 +126,7 @@ describe.each([
     );
   });
 
-  it('keeps a log that grows long, is refunded at any place and shrinks again', () => {
+  it('the slab keeps a log that grows, is refunded at any entry and shrinks', () => {
     const model = new Model(new EntrySlab(wide), startMs);
     for (let n = 0; n < 3000; n++) model.append(1 + (n % 2), 1 + (n % 7));
     model.verify();
@@ -156,7 +156,7 @@ it('a log of several entries is exact when an entry is settled past 2^32', () =>
   }
 });
 
-it('keeps debts beyond 2^32 exactly in a narrow slab', () => {
+it('a narrow slab keeps debts beyond 2^32 exactly', () => {
   const model = new Model(new EntrySlab(false), START_MS);
   for (let n = 0; n < 10; n++) model.append(1, 1);
   for (const at of [0, 9, 5, 3]) {
@@ -170,7 +170,7 @@ it('keeps debts beyond 2^32 exactly in a narrow slab', () => {
   model.verify();
 });
 
-it('keeps logs in blocks with numbers from 2^29 to 2^32', () => {
+it('the slab keeps logs in blocks with numbers from 2^29 to 2^32', () => {
   const slab = new EntrySlab(false);
   const models: Model[] = [];
   // Blocks of the smallest kind lie in chunks of 2^10; the chunks before these have no memory.

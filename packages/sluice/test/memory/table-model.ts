@@ -1,4 +1,4 @@
-/** What the tests of the key table share. */
+/** Shared by the tests of the key table. */
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { expect } from 'vitest';
@@ -14,7 +14,7 @@ export function stateOf(entries = new EntrySlab(false)): State {
   return { cells, words: new Int32Array(cells.buffer), at: 0, entries };
 }
 
-/** A table beside a Map that says what must be in it. */
+/** Creates a table, and a Map with its expected content. */
 export function tableModel() {
   const table = new KeyTable();
   const expected = new Map<string, number>();
@@ -32,12 +32,12 @@ export function tableModel() {
     expect(row >= 0).toBe(expected.delete(key));
     if (row >= 0) table.remove(row);
   };
-  /** Some keys, or all that there must be. */
+  /** Compares the values of some keys, or of all expected keys. */
   const verify = (keys: Iterable<string> = expected.keys()): void => {
     expect(table.size).toBe(expected.size);
     for (const key of keys) {
       const value = read(key);
-      // Compared before, as `expect` is slow and there are many.
+      // Compares first, because `expect` is slow.
       if (value !== expected.get(key)) expect([key, value]).toEqual([key, expected.get(key)]);
     }
   };

@@ -1,4 +1,4 @@
-/** One client is one key in every spelling, and two clients are two: checked against ipaddr.js. */
+/** Each client has one key in every spelling of its address: compared with ipaddr.js. */
 import { isIP } from 'node:net';
 import fc from 'fast-check';
 import ipaddr from 'ipaddr.js';
@@ -19,7 +19,7 @@ function holds<T>(name: string, arbitrary: fc.Arbitrary<T>, property: (value: T)
   );
 }
 
-/** Groups with many zeros and ones among them, where spellings and borders are. */
+/** Groups with many zeros and ones, which have several spellings. */
 const group = fc.oneof(
   fc.constantFrom(0, 0, 0, 1, 0xffff, 0x8000, 0x64, 0xff9b, 0x2002),
   fc.integer({ min: 0, max: 0xffff }),
@@ -28,7 +28,7 @@ const groups = (count: number) => fc.array(group, { minLength: count, maxLength:
 const behind = (...start: number[]) =>
   groups(8 - start.length).map((rest) => [...start, ...rest] as readonly number[]);
 
-/** The bits of an address as eight groups, often in a range that has a rule of its own. */
+/** The bits of an address as eight groups, often in a special range. */
 const addresses = fc.oneof(
   behind(),
   behind(0, 0, 0, 0, 0, 0xffff),
@@ -47,29 +47,29 @@ const isMapped = (bits: readonly number[]): boolean =>
 const quadOf = ([high, low]: readonly number[]): string =>
   [high >> 8, high & 255, low >> 8, low & 255].join('.');
 
-/** Runs of zeros that `::` may stand for: any, not only the longest. */
-function zeroRuns(words: readonly string[]): [number, number][] {
+/** Returns all runs of zeros that `::` may replace. */
+function zeroRuns(parts: readonly string[]): [number, number][] {
   const runs: [number, number][] = [];
-  for (let from = 0; from < words.length; from++) {
-    for (let to = from + 1; to <= words.length; to++) {
-      if (!/^0+$/.test(words[to - 1])) break;
+  for (let from = 0; from < parts.length; from++) {
+    for (let to = from + 1; to <= parts.length; to++) {
+      if (!/^0+$/.test(parts[to - 1])) break;
       runs.push([from, to]);
     }
   }
   return runs;
 }
 
-interface Manner {
+interface Spelling {
   readonly upper: readonly boolean[];
   readonly padding: readonly number[];
   readonly hasQuad: boolean;
   readonly isPlain: boolean;
-  /** Which of the possible runs of zeros is shortened; none if it is out of range. */
+  /** The index of the run of zeros to shorten. None if it is out of range. */
   readonly run: number;
   readonly zone: string;
 }
 
-const manners: fc.Arbitrary<Manner> = fc.record({
+const spellings: fc.Arbitrary<Spelling> = fc.record({
   upper: fc.array(fc.boolean(), { minLength: 8, maxLength: 8 }),
   padding: fc.array(fc.integer({ min: 1, max: 4 }), { minLength: 8, maxLength: 8 }),
   hasQuad: fc.boolean(),
@@ -78,24 +78,24 @@ const manners: fc.Arbitrary<Manner> = fc.record({
   zone: fc.constantFrom('', '', '', '%eth0', '%1', '%25en0'),
 });
 
-/** One of the many spellings of an address. */
-function spell(bits: readonly number[], manner: Manner): string {
-  if (manner.isPlain && isMapped(bits)) return quadOf(bits.slice(6));
-  const words = bits.map((each, index) => {
-    const hex = each.toString(16).padStart(manner.padding[index], '0');
-    return manner.upper[index] ? hex.toUpperCase() : hex;
+/** Returns an address in one of its spellings. */
+function spell(bits: readonly number[], spelling: Spelling): string {
+  if (spelling.isPlain && isMapped(bits)) return quadOf(bits.slice(6));
+  const parts = bits.map((each, index) => {
+    const hex = each.toString(16).padStart(spelling.padding[index], '0');
+    return spelling.upper[index] ? hex.toUpperCase() : hex;
   });
-  if (manner.hasQuad) words.splice(6, 2, quadOf(bits.slice(6)));
-  const run = zeroRuns(words)[manner.run];
-  if (!run) return words.join(':') + manner.zone;
-  const [left, right] = [words.slice(0, run[0]), words.slice(run[1])];
-  return `${left.join(':')}::${right.join(':')}${manner.zone}`;
+  if (spelling.hasQuad) parts.splice(6, 2, quadOf(bits.slice(6)));
+  const run = zeroRuns(parts)[spelling.run];
+  if (!run) return parts.join(':') + spelling.zone;
+  const [left, right] = [parts.slice(0, run[0]), parts.slice(run[1])];
+  return `${left.join(':')}::${right.join(':')}${spelling.zone}`;
 }
 
 const bytesOf = (bits: readonly number[]): number[] =>
   bits.flatMap((each) => [each >> 8, each & 255]);
 
-/** Who the client is, as ipaddr.js sees the bits: an independent way to the same answer. */
+/** Returns the key of a client, computed by ipaddr.js. */
 function clientOf(bits: readonly number[], prefix: number): string {
   const bytes = bytesOf(bits);
   const address = new ipaddr.IPv6(bytes);
@@ -110,36 +110,44 @@ function clientOf(bits: readonly number[], prefix: number): string {
 const flipped = (bits: readonly number[], bit: number): readonly number[] =>
   bits.map((each, index) => (index === bit >> 4 ? each ^ (0x8000 >> (bit & 15)) : each));
 
-describe('an address', () => {
-  const two = fc.tuple(addresses, manners, manners, prefixes);
-
-  holds('has the key that ipaddr.js finds, in every spelling', two, ([bits, one, two, prefix]) => {
-    const key = clientOf(bits, prefix);
-    for (const manner of [one, two]) {
-      const text = spell(bits, manner);
-      // The spelling itself is right: ipaddr.js reads the same bits from it, but for `::1.2.3.4`,
-      // which it takes for `::ffff:1.2.3.4`.
-      const plain = text.replace(/%.*/, '');
-      if (!/^::\d+\./.test(plain)) {
-        const read = ipaddr.process(plain).toByteArray();
-        expect(read).toEqual(bytesOf(bits).slice(-read.length));
-      }
-      expect(addressKey(text, prefix)).toBe(key);
-    }
-  });
-
-  const near = fc.tuple(addresses, fc.nat(127), manners, manners, prefixes);
-
-  holds('is one client with another exactly if ipaddr.js says so', near, ([bits, bit, ...more]) => {
-    const [one, two, prefix] = more;
-    const other = flipped(bits, bit);
-    const isOne = clientOf(bits, prefix) === clientOf(other, prefix);
-    const keys = [addressKey(spell(bits, one), prefix), addressKey(spell(other, two), prefix)];
-    expect(keys[0] === keys[1]).toBe(isOne);
-  });
+describe('addresses', () => {
+  const two = fc.tuple(addresses, spellings, spellings, prefixes);
 
   holds(
-    'is not another one far away, either',
+    'an address has the key of ipaddr.js in every spelling',
+    two,
+    ([bits, one, two, prefix]) => {
+      const key = clientOf(bits, prefix);
+      for (const spelling of [one, two]) {
+        const text = spell(bits, spelling);
+        // The spelling is valid: ipaddr.js parses the same bits, except for `::1.2.3.4`, which it
+        // parses as `::ffff:1.2.3.4`.
+        const plain = text.replace(/%.*/, '');
+        if (!/^::\d+\./.test(plain)) {
+          const read = ipaddr.process(plain).toByteArray();
+          expect(read).toEqual(bytesOf(bits).slice(-read.length));
+        }
+        expect(addressKey(text, prefix)).toBe(key);
+      }
+    },
+  );
+
+  const near = fc.tuple(addresses, fc.nat(127), spellings, spellings, prefixes);
+
+  holds(
+    'two similar addresses have one key exactly if they have with ipaddr.js',
+    near,
+    ([bits, bit, ...more]) => {
+      const [one, two, prefix] = more;
+      const other = flipped(bits, bit);
+      const isOne = clientOf(bits, prefix) === clientOf(other, prefix);
+      const keys = [addressKey(spell(bits, one), prefix), addressKey(spell(other, two), prefix)];
+      expect(keys[0] === keys[1]).toBe(isOne);
+    },
+  );
+
+  holds(
+    'two random addresses have one key exactly if they have with ipaddr.js',
     fc.tuple(addresses, addresses, prefixes),
     ([one, other, prefix]) => {
       const isOne = clientOf(one, prefix) === clientOf(other, prefix);
@@ -151,7 +159,7 @@ describe('an address', () => {
   );
 });
 
-describe('text', () => {
+describe('addressKey', () => {
   const pieces = fc.constantFrom(
     ...['0', '1', '00', 'f', 'ffff', '10000', '255', '256', '.', '.', '.', ':', ':', ':', '::'],
     ...['1.2.3.4', '::ffff:', '%', '%eth0', ' ', '-', 'x', '[', ']', '/', '0x1', '01'],
@@ -159,19 +167,19 @@ describe('text', () => {
   const texts = fc.oneof(
     fc.array(pieces, { maxLength: 12 }).map((list) => list.join('')),
     fc.string({ maxLength: 20 }),
-    // An address in which one character has become another.
-    fc.tuple(addresses, manners, fc.nat(50), pieces).map(([bits, manner, at, piece]) => {
-      const text = spell(bits, manner);
+    // An address with one character replaced.
+    fc.tuple(addresses, spellings, fc.nat(50), pieces).map(([bits, spelling, at, piece]) => {
+      const text = spell(bits, spelling);
       return text.slice(0, at) + piece + text.slice(at + 1);
     }),
   );
 
-  holds('is an address exactly if Node says so', texts, (text) => {
+  holds('addressKey accepts exactly the addresses that Node accepts', texts, (text) => {
     expect(addressKey(text) !== undefined).toBe(isIP(text) !== 0);
   });
 });
 
-describe('what a client writes into the header', () => {
+describe('forged forwarding headers', () => {
   const junk = fc.oneof(
     fc.string({ unit: 'binary', maxLength: 40 }).map((text) => text.replace(/[\r\n]/g, '')),
     fc
@@ -181,21 +189,25 @@ describe('what a client writes into the header', () => {
       .map((list) => list.join('')),
   );
   const proxies = fc.array(fc.integer({ min: 2, max: 254 }), { maxLength: 5 });
-  const requests = fc.tuple(junk, addresses, manners, proxies, fc.boolean());
+  const requests = fc.tuple(junk, addresses, spellings, proxies, fc.boolean());
 
-  holds('never changes who it is', requests, ([forged, bits, manner, hops, isForwarded]) => {
-    const node = (text: string) => (text.includes(':') ? `"[${text}]"` : text);
-    const element = (text: string) => (isForwarded ? `host="\\",";for=${node(text)}` : text);
-    const client = { ...manner, zone: '' };
-    const entries = [spell(bits, client), ...hops.map((each) => `198.18.0.${each}`)];
-    const list = [forged, ...entries.map(element)].join(', ');
-    const forwardedHeader = isForwarded ? 'forwarded' : 'x-forwarded-for';
-    const key = clientOf(bits, 64);
-    fc.pre(!key.startsWith('198.18.0.'));
-    const onWarning = ({ message }: AddressWarning) => expect.unreachable(message);
-    for (const trustProxy of [entries.length, ['198.18.0.0/24']]) {
-      const read = clientAddress({ trustProxy, forwardedHeader, onWarning });
-      expect(read('198.18.0.1', () => list)).toBe(key);
-    }
-  });
+  holds(
+    'a forged header never changes the key of the client',
+    requests,
+    ([forged, bits, spelling, hops, isForwarded]) => {
+      const node = (text: string) => (text.includes(':') ? `"[${text}]"` : text);
+      const element = (text: string) => (isForwarded ? `host="\\",";for=${node(text)}` : text);
+      const client = { ...spelling, zone: '' };
+      const entries = [spell(bits, client), ...hops.map((each) => `198.18.0.${each}`)];
+      const list = [forged, ...entries.map(element)].join(', ');
+      const forwardedHeader = isForwarded ? 'forwarded' : 'x-forwarded-for';
+      const key = clientOf(bits, 64);
+      fc.pre(!key.startsWith('198.18.0.'));
+      const onWarning = ({ message }: AddressWarning) => expect.unreachable(message);
+      for (const trustProxy of [entries.length, ['198.18.0.0/24']]) {
+        const read = clientAddress({ trustProxy, forwardedHeader, onWarning });
+        expect(read('198.18.0.1', () => list)).toBe(key);
+      }
+    },
+  );
 });

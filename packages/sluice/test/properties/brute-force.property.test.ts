@@ -1,6 +1,6 @@
 /**
- * Traffic on many keys against a checker that knows nothing of the engine: it keeps every admission
- * and adds up the window each time.
+ * Random traffic on many keys, compared with a checker that is independent of the implementation:
+ * it keeps every admission and sums the window at each decision.
  */
 import { expect, it } from 'vitest';
 import { createLimiter, ManualClock } from '../../src/index.ts';
@@ -10,7 +10,7 @@ const DECISIONS = Number(process.env.BRUTE_FORCE_DECISIONS ?? 200_000);
 const SEED = Number(process.env.BRUTE_FORCE_SEED ?? 20_261_115);
 const TIMEOUT_MS = 1_800_000;
 
-/** A small generator with a seed, so that a failure can be run again. */
+/** Returns a random generator with a seed, so that a failure is reproducible. */
 function random(seed: number): (below: number) => number {
   let state = seed | 0;
   return (below) => {
@@ -52,7 +52,7 @@ it.each(['sliding-log', 'sliding-buckets'] as const)(
       } else if (counting + cost <= limit && algorithm === 'sliding-log') falseDenials++;
     }
     expect({ over, falseDenials }).toEqual({ over: 0, falseDenials: 0 });
-    // Both outcomes must be common, or the test would show nothing.
+    // The traffic must have both outcomes often.
     expect(admissions).toBeGreaterThan(DECISIONS / 20);
     expect(admissions).toBeLessThan((DECISIONS * 19) / 20);
   },

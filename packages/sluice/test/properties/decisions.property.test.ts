@@ -1,4 +1,4 @@
-/** What callers may rely on, for any policy, any traffic and any cost. */
+/** Guarantees of decisions, for random policies, traffic and costs. */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { createLimiter, ManualClock } from '../../src/index.ts';
@@ -11,14 +11,14 @@ function holds<T>(name: string, arbitrary: fc.Arbitrary<T>, property: (value: T)
     name,
     ({ task }) => {
       fc.assert(fc.property(arbitrary, property), { numRuns: RUNS });
-      // A long campaign shows how far it is.
+      // Shows the progress of a long campaign.
       if (RUNS > 1000) process.stderr.write(`${task.suite?.name}: ${name}: ${RUNS} cases\n`);
     },
     TIMEOUT_MS,
   );
 }
 
-/** The cost admitted in the window that ends with `endMs`. */
+/** Returns the cost admitted in the window that ends at `endMs`. */
 function inWindow(
   admitted: readonly { atMs: number; cost: number }[],
   endMs: number,
@@ -30,34 +30,43 @@ function inWindow(
 }
 
 describe.each(['sliding-log', 'sliding-buckets'] as const)('%s', (algorithm) => {
-  holds('never has more than the limit in any true window', traces(algorithm, 30), (trace) => {
-    const { clock, limiter } = open(trace.policy);
-    const admitted: { atMs: number; cost: number }[] = [];
-    for (const { afterMs, cost } of trace.steps) {
-      clock.advance(afterMs);
-      if (limiter.checkSync('p', 'k', { cost }).allowed) admitted.push({ atMs: clock.now(), cost });
-    }
-    for (const { atMs } of admitted) {
-      expect(inWindow(admitted, atMs, trace.policy.window)).toBeLessThanOrEqual(trace.capacity);
-    }
-  });
+  holds(
+    `${algorithm} never admits more than the limit in any window`,
+    traces(algorithm, 30),
+    (trace) => {
+      const { clock, limiter } = open(trace.policy);
+      const admitted: { atMs: number; cost: number }[] = [];
+      for (const { afterMs, cost } of trace.steps) {
+        clock.advance(afterMs);
+        if (limiter.checkSync('p', 'k', { cost }).allowed)
+          admitted.push({ atMs: clock.now(), cost });
+      }
+      for (const { atMs } of admitted) {
+        expect(inWindow(admitted, atMs, trace.policy.window)).toBeLessThanOrEqual(trace.capacity);
+      }
+    },
+  );
 });
 
 describe('sliding-log', () => {
-  holds('never denies what fits', traces('sliding-log', 30), ({ policy, capacity, steps }) => {
-    const { clock, limiter } = open(policy);
-    const admitted: { atMs: number; cost: number }[] = [];
-    for (const { afterMs, cost } of steps) {
-      clock.advance(afterMs);
-      const fits = inWindow(admitted, clock.now(), policy.window) + cost <= capacity;
-      expect(limiter.checkSync('p', 'k', { cost }).allowed).toBe(fits);
-      if (fits) admitted.push({ atMs: clock.now(), cost });
-    }
-  });
+  holds(
+    'sliding-log never denies a cost that fits',
+    traces('sliding-log', 30),
+    ({ policy, capacity, steps }) => {
+      const { clock, limiter } = open(policy);
+      const admitted: { atMs: number; cost: number }[] = [];
+      for (const { afterMs, cost } of steps) {
+        clock.advance(afterMs);
+        const fits = inWindow(admitted, clock.now(), policy.window) + cost <= capacity;
+        expect(limiter.checkSync('p', 'k', { cost }).allowed).toBe(fits);
+        if (fits) admitted.push({ atMs: clock.now(), cost });
+      }
+    },
+  );
 });
 
 describe.each(ALGORITHMS)('%s', (algorithm) => {
-  holds('passes at retryAfterMs and not a millisecond earlier', traces(algorithm), (trace) => {
+  holds(`${algorithm} admits at retryAfterMs and not 1 ms earlier`, traces(algorithm), (trace) => {
     const { clock, limiter } = open(trace.policy);
     for (const { afterMs, cost } of trace.steps) {
       clock.advance(afterMs);
@@ -73,33 +82,41 @@ describe.each(ALGORITHMS)('%s', (algorithm) => {
     }
   });
 
-  holds('is as good as new at resetAfterMs and not earlier', traces(algorithm), (trace) => {
-    const { clock, limiter } = open(trace.policy);
-    for (const { afterMs, cost } of trace.steps) {
-      clock.advance(afterMs);
-      const nowMs = clock.now();
-      const { resetAfterMs } = limiter.checkSync('p', 'k', { cost });
-      clock.set(nowMs + resetAfterMs - 1);
-      expect(limiter.peekSync('p', 'k').remaining).toBeLessThan(trace.capacity);
-      clock.set(nowMs + resetAfterMs);
-      expect(limiter.peekSync('p', 'k').remaining).toBe(trace.capacity);
-      clock.set(nowMs);
-    }
-  });
-
-  holds('`remaining` is exactly the largest cost that fits', traces(algorithm), (trace) => {
-    const { clock, limiter } = open(trace.policy);
-    for (const { afterMs, cost } of trace.steps) {
-      clock.advance(afterMs);
-      const { remaining } = limiter.checkSync('p', 'k', { cost });
-      expect(limiter.peekSync('p', 'k', { cost: remaining }).allowed).toBe(true);
-      if (remaining === trace.capacity) continue;
-      expect(limiter.peekSync('p', 'k', { cost: remaining + 1 }).allowed).toBe(false);
-    }
-  });
+  holds(
+    `${algorithm} has its full limit at resetAfterMs and not earlier`,
+    traces(algorithm),
+    (trace) => {
+      const { clock, limiter } = open(trace.policy);
+      for (const { afterMs, cost } of trace.steps) {
+        clock.advance(afterMs);
+        const nowMs = clock.now();
+        const { resetAfterMs } = limiter.checkSync('p', 'k', { cost });
+        clock.set(nowMs + resetAfterMs - 1);
+        expect(limiter.peekSync('p', 'k').remaining).toBeLessThan(trace.capacity);
+        clock.set(nowMs + resetAfterMs);
+        expect(limiter.peekSync('p', 'k').remaining).toBe(trace.capacity);
+        clock.set(nowMs);
+      }
+    },
+  );
 
   holds(
-    'a peek changes nothing, whatever the clock does meanwhile',
+    `remaining of ${algorithm} is exactly the largest cost that fits`,
+    traces(algorithm),
+    (trace) => {
+      const { clock, limiter } = open(trace.policy);
+      for (const { afterMs, cost } of trace.steps) {
+        clock.advance(afterMs);
+        const { remaining } = limiter.checkSync('p', 'k', { cost });
+        expect(limiter.peekSync('p', 'k', { cost: remaining }).allowed).toBe(true);
+        if (remaining === trace.capacity) continue;
+        expect(limiter.peekSync('p', 'k', { cost: remaining + 1 }).allowed).toBe(false);
+      }
+    },
+  );
+
+  holds(
+    `a peek of ${algorithm} changes nothing, even if the clock jumps`,
     fc.tuple(traces(algorithm), fc.array(fc.integer({ min: -3, max: 3 }))),
     ([{ policy, steps }, jumps]) => {
       const [plain, peeked] = [open(policy), open(policy)];
@@ -115,38 +132,46 @@ describe.each(ALGORITHMS)('%s', (algorithm) => {
     },
   );
 
-  holds('a denied check changes nothing', traces(algorithm, 30), ({ policy, steps }) => {
-    const [all, admittedOnly] = [open(policy), open(policy)];
-    for (const { afterMs, cost } of steps) {
-      all.clock.advance(afterMs);
-      admittedOnly.clock.advance(afterMs);
-      const decision = all.limiter.checkSync('p', 'k', { cost });
-      if (decision.allowed) admittedOnly.limiter.checkSync('p', 'k', { cost });
-      const expected = admittedOnly.limiter.peekSync('p', 'k');
-      expect(all.limiter.peekSync('p', 'k')).toEqual(expected);
-      expect(decision.remaining).toBe(expected.remaining);
-    }
-  });
-
-  holds('a refund restores', traces(algorithm), ({ policy, steps }) => {
-    const [plain, refunded] = [open(policy), open(policy)];
-    for (const [place, { afterMs, cost }] of steps.entries()) {
-      plain.clock.advance(afterMs);
-      refunded.clock.advance(afterMs);
-      // Every other call is made and taken back, on one of the two only.
-      if (place % 2 === 1) {
-        const decision = refunded.limiter.checkSync('p', 'k', { cost });
-        if (decision.allowed) expect(refunded.limiter.refundSync(decision.receipt)).toBe(cost);
-        expect(refunded.limiter.peekSync('p', 'k')).toEqual(plain.limiter.peekSync('p', 'k'));
-        continue;
+  holds(
+    `a denied check of ${algorithm} changes nothing`,
+    traces(algorithm, 30),
+    ({ policy, steps }) => {
+      const [all, admittedOnly] = [open(policy), open(policy)];
+      for (const { afterMs, cost } of steps) {
+        all.clock.advance(afterMs);
+        admittedOnly.clock.advance(afterMs);
+        const decision = all.limiter.checkSync('p', 'k', { cost });
+        if (decision.allowed) admittedOnly.limiter.checkSync('p', 'k', { cost });
+        const expected = admittedOnly.limiter.peekSync('p', 'k');
+        expect(all.limiter.peekSync('p', 'k')).toEqual(expected);
+        expect(decision.remaining).toBe(expected.remaining);
       }
-      const expected = plain.limiter.checkSync('p', 'k', { cost });
-      expect(refunded.limiter.checkSync('p', 'k', { cost })).toEqual(expected);
-    }
-  });
+    },
+  );
+
+  holds(
+    `a refund of ${algorithm} restores the state before its call`,
+    traces(algorithm),
+    ({ policy, steps }) => {
+      const [plain, refunded] = [open(policy), open(policy)];
+      for (const [place, { afterMs, cost }] of steps.entries()) {
+        plain.clock.advance(afterMs);
+        refunded.clock.advance(afterMs);
+        // Every other call is made and refunded on one limiter only.
+        if (place % 2 === 1) {
+          const decision = refunded.limiter.checkSync('p', 'k', { cost });
+          if (decision.allowed) expect(refunded.limiter.refundSync(decision.receipt)).toBe(cost);
+          expect(refunded.limiter.peekSync('p', 'k')).toEqual(plain.limiter.peekSync('p', 'k'));
+          continue;
+        }
+        const expected = plain.limiter.checkSync('p', 'k', { cost });
+        expect(refunded.limiter.checkSync('p', 'k', { cost })).toEqual(expected);
+      }
+    },
+  );
 });
 
-describe('two limits together', () => {
+describe('a check of two limits', () => {
   const algorithm = fc.constantFrom(...ALGORITHMS);
   const pair = fc.tuple(algorithm.chain(policies), algorithm.chain(policies)).chain((both) => {
     const [first, second] = both;
@@ -158,7 +183,7 @@ describe('two limits together', () => {
   });
 
   holds(
-    'pass together at retryAfterMs and not earlier, and a denial charges neither',
+    'two limits admit at retryAfterMs and not earlier, and a denial charges neither',
     pair,
     (one) => {
       const [a, b] = one.both;

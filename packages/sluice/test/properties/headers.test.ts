@@ -1,4 +1,4 @@
-/** What is said over HTTP, for any report: others can read it, it is true, and we read it back. */
+/** Headers of random reports: a standard parser and parseRateLimit read the correct values. */
 import fc from 'fast-check';
 import { parseList } from 'structured-headers';
 import { describe, expect, it } from 'vitest';
@@ -68,7 +68,7 @@ const reports: fc.Arbitrary<HeaderReport> = fc
     return { ...parts, allowed: denying.length === 0, retryAfterMs: longest(denying) };
   });
 
-/** Rounded up in integers of any size, so that the test's own arithmetic cannot err. */
+/** Rounds up to seconds with BigInt, so that the calculation of the test is exact. */
 const secondsUp = (ms: number) => Number((BigInt(ms) + 999n) / 1000n);
 const windowOf = ({ windowMs }: LimitReport) => Math.max(1, secondsUp(windowMs));
 const capped = (amount: number) => Math.min(amount, LARGEST);
@@ -93,13 +93,13 @@ function isWellFormed(name: string): boolean {
 /** Half a surrogate pair cannot be decoded, so such a name stays as it was sent. */
 const readName = (name: string) => (isWellFormed(name) ? name : wireName(name));
 
-/** When the draft says that there is more, in seconds. */
+/** Returns the reset of the current draft, in seconds. */
 function untilMore(limit: LimitReport, report: HeaderReport): number | undefined {
   if (!limit.allowed) return secondsUp(limit.retryAfterMs);
   return report.allowed ? secondsUp(limit.resetAfterMs) : undefined;
 }
 
-/** The decisive limit by its definition: no other one comes before it. */
+/** Returns the decisive limit: the least remaining, or the longest wait if denied. */
 function decisive(report: HeaderReport): LimitReport {
   const [first, ...others] = report.allowed ? shown(report) : violated(report);
   const isBefore = (a: LimitReport, b: LimitReport) =>
@@ -121,78 +121,90 @@ const wait = (report: HeaderReport) =>
     : { retryAfterMs: Math.min(MOST, 1000 * Math.max(1, secondsUp(longest(violated(report))))) };
 const ms = (seconds: number) => Math.min(MOST, seconds * 1000);
 
-/** One limit, again and again, as an app sends it. */
+/** Successive results of one limit. */
 const sequences = fc.record({
   policy: names,
   windowMs: waits,
   results: fc.array(limits, { minLength: 1, maxLength: 6 }),
 });
 
-describe('the fields of an app with one limit, made in advance', () => {
-  holds('are those of any report', sequences, ({ policy, windowMs, results }) => {
-    const draft = new SingleLimitHeaders(policy, windowMs);
-    // What comes twice has to be said twice, and the same.
-    for (const { shadow, ...result } of results.flatMap((each) => [each, each])) {
-      const { allowed, retryAfterMs } = result;
-      const all = [{ ...result, policy, windowMs }];
-      const report = { allowed, retryAfterMs, atMs: AT_MS.min, limits: all };
-      const wait = retryAfter(report);
-      expect(draft.headersFor(result)).toEqual([
-        ...headerForms.draft(report),
-        ...(wait ? [wait] : []),
-      ]);
-    }
-  });
+describe('SingleLimitHeaders', () => {
+  holds(
+    'SingleLimitHeaders returns the headers of the general form',
+    sequences,
+    ({ policy, windowMs, results }) => {
+      const draft = new SingleLimitHeaders(policy, windowMs);
+      // Each result twice: the second may come from a cache.
+      for (const { shadow, ...result } of results.flatMap((each) => [each, each])) {
+        const { allowed, retryAfterMs } = result;
+        const all = [{ ...result, policy, windowMs }];
+        const report = { allowed, retryAfterMs, atMs: AT_MS.min, limits: all };
+        const wait = retryAfter(report);
+        expect(draft.headersFor(result)).toEqual([
+          ...headerForms.draft(report),
+          ...(wait ? [wait] : []),
+        ]);
+      }
+    },
+  );
 });
 
 describe('the current draft', () => {
-  holds('is read by a parser of structured fields, and says what the report says', reports, (r) => {
-    const headers = sent('draft', r);
-    expect(headers.size).toBe(shown(r).length === 0 ? 0 : 2);
-    if (headers.size === 0) return;
-    expect(parseList(headers.get('ratelimit-policy')!)).toEqual(
-      shown(r).map((limit) => [
-        wireName(limit.policy),
-        new Map([
-          ['q', capped(limit.limit)],
-          ['w', windowOf(limit)],
-        ]),
-      ]),
-    );
-    expect(parseList(headers.get('ratelimit')!)).toEqual(
-      shown(r).map((limit) => {
-        const until = untilMore(limit, r);
-        const parameters = new Map([['r', capped(limit.remaining)]]);
-        return [
+  holds(
+    'a parser of structured fields reads the values of the report from the current draft',
+    reports,
+    (r) => {
+      const headers = sent('draft', r);
+      expect(headers.size).toBe(shown(r).length === 0 ? 0 : 2);
+      if (headers.size === 0) return;
+      expect(parseList(headers.get('ratelimit-policy')!)).toEqual(
+        shown(r).map((limit) => [
           wireName(limit.policy),
-          until === undefined ? parameters : parameters.set('t', until),
-        ];
-      }),
-    );
-  });
+          new Map([
+            ['q', capped(limit.limit)],
+            ['w', windowOf(limit)],
+          ]),
+        ]),
+      );
+      expect(parseList(headers.get('ratelimit')!)).toEqual(
+        shown(r).map((limit) => {
+          const until = untilMore(limit, r);
+          const parameters = new Map([['r', capped(limit.remaining)]]);
+          return [
+            wireName(limit.policy),
+            until === undefined ? parameters : parameters.set('t', until),
+          ];
+        }),
+      );
+    },
+  );
 
-  holds('gives different names to different policies', fc.tuple(names, names), ([a, b]) => {
+  holds('different policies have different encoded names', fc.tuple(names, names), ([a, b]) => {
     expect(wireName(a) === wireName(b)).toBe(a === b);
     expect(wireName(a)).toMatch(/^[\x20-\x7e]*$/);
   });
 });
 
 describe('Retry-After', () => {
-  holds('is never early, never more than 1 s late, and never before a `t`', reports, (r) => {
-    const field = retryAfter(r);
-    expect(field === undefined).toBe(r.allowed);
-    if (field === undefined) return;
-    const afterMs = BigInt(field[1]) * 1000n;
-    const trueMs = BigInt(longest(violated(r)));
-    expect(afterMs >= trueMs && afterMs - trueMs <= 1000n).toBe(true);
-    for (const { resetAfterMs = 0 } of read('draft', r).limits) {
-      expect(resetAfterMs).toBeLessThanOrEqual(ms(Number(field[1])));
-    }
-  });
+  holds(
+    'Retry-After is never early, at most 1 s late, and never before a `t` parameter',
+    reports,
+    (r) => {
+      const field = retryAfter(r);
+      expect(field === undefined).toBe(r.allowed);
+      if (field === undefined) return;
+      const afterMs = BigInt(field[1]) * 1000n;
+      const trueMs = BigInt(longest(violated(r)));
+      expect(afterMs >= trueMs && afterMs - trueMs <= 1000n).toBe(true);
+      for (const { resetAfterMs = 0 } of read('draft', r).limits) {
+        expect(resetAfterMs).toBeLessThanOrEqual(ms(Number(field[1])));
+      }
+    },
+  );
 });
 
-describe('what was sent is what is read', () => {
-  holds('in the current draft', reports, (r) => {
+describe('parseRateLimit of sent headers', () => {
+  holds('parseRateLimit reads what the current draft sends', reports, (r) => {
     const policies = shown(r).map((limit) => ({
       name: readName(limit.policy),
       limit: capped(limit.limit),
@@ -208,26 +220,30 @@ describe('what was sent is what is read', () => {
     expect(read('draft', r)).toEqual({ policies, limits: current, ...wait(r), form });
   });
 
-  holds('in the older forms', fc.tuple(reports, fc.constantFrom('draft-7', 'draft-6')), (both) => {
-    const [r, form] = both;
-    if (shown(r).length === 0) return void expect(sent(form, r).size).toBe(0);
-    const { limit, remaining, ...rest } = decisive(r);
-    const resetMs = r.allowed ? rest.resetAfterMs : rest.retryAfterMs;
-    const resetAfterMs = ms(secondsUp(resetMs));
-    expect(read(form, r)).toEqual({
-      policies: namelessPolicies(r).map((each) => ({
-        ...each,
-        windowMs: Math.min(MOST, each.windowMs),
-      })),
-      limits: [{ limit: capped(limit), remaining: capped(remaining), resetAfterMs }],
-      ...wait(r),
-      form,
-    });
-  });
+  holds(
+    'parseRateLimit reads what drafts 6 and 7 send',
+    fc.tuple(reports, fc.constantFrom('draft-7', 'draft-6')),
+    (both) => {
+      const [r, form] = both;
+      if (shown(r).length === 0) return void expect(sent(form, r).size).toBe(0);
+      const { limit, remaining, ...rest } = decisive(r);
+      const resetMs = r.allowed ? rest.resetAfterMs : rest.retryAfterMs;
+      const resetAfterMs = ms(secondsUp(resetMs));
+      expect(read(form, r)).toEqual({
+        policies: namelessPolicies(r).map((each) => ({
+          ...each,
+          windowMs: Math.min(MOST, each.windowMs),
+        })),
+        limits: [{ limit: capped(limit), remaining: capped(remaining), resetAfterMs }],
+        ...wait(r),
+        form,
+      });
+    },
+  );
 
   // Times and durations are distinguished by size, so only recent times are tested.
   const soon = reports.filter((r) => r.limits.every((l) => l.resetAfterMs + l.retryAfterMs < 1e13));
-  holds('in the legacy form', soon, (r) => {
+  holds('parseRateLimit reads what the legacy form sends', soon, (r) => {
     if (shown(r).length === 0) return void expect(sent('legacy', r).size).toBe(0);
     const { limit, remaining, ...rest } = decisive(r);
     const resetMs = r.allowed ? rest.resetAfterMs : rest.retryAfterMs;
@@ -240,29 +256,29 @@ describe('what was sent is what is read', () => {
     });
   });
 
-  holds('in no form at all', reports, (r) => {
+  holds('parseRateLimit finds nothing with the form `none`', reports, (r) => {
     expect(read('none', r)).toEqual({ policies: [], limits: [], form: 'none' });
   });
 });
 
-describe('a field from a stranger', () => {
+describe('random fields', () => {
   const pieces = fc.constantFrom(
     ...['"a"', '"b\\""', '"', '\\', ';', '; ', 'r', 't', '=', '=1', '=-1', '1', '1.5', ','],
     ...[', ', ' ', '\t', ':aGk=:', ':', '?1', '@1', '%"%c3%a4"', '%"', 'tok', '*', '(', ')', 'R'],
     ...[';r=1', ';t=2', '"c";r=3;t=4', ';r=0', '.', '-', '9'.repeat(15), 'ä', '"x y";r=5, '],
   );
   const wild = fc.array(pieces, { maxLength: 9 }).map((parts) => parts.join(''));
-  // Nearly right is where parsers differ: a list with a piece too much somewhere.
-  const nearly = fc
+  // Nearly valid text, on which parsers differ: a list with one piece inserted.
+  const nearlyValid = fc
     .tuple(fc.array(fc.constantFrom('"a";r=1', '"b";t=2;r=3', '"c";r=4;x')), pieces, fc.nat(30))
     .map(([members, piece, at]) => {
       const text = members.join(', ');
       return text.slice(0, at) + piece + text.slice(at);
     });
-  const fields = fc.oneof(wild, nearly);
+  const fields = fc.oneof(wild, nearlyValid);
 
-  /** The limits by the other parser, undefined if it or the draft rejects the header. */
-  function byOthers(text: string) {
+  /** Returns the limits of the other parser, or undefined if it or the draft rejects the header. */
+  function byOtherParser(text: string) {
     let list: ReturnType<typeof parseList>;
     try {
       list = parseList(text.trim());
@@ -280,18 +296,28 @@ describe('a field from a stranger', () => {
     return all.length === 0 || all.includes(undefined) ? undefined : all;
   }
 
-  holds('is read as another parser reads it, or rejected by both', fields, (text) => {
-    expect(parseRateLimit({ ratelimit: text }).limits).toEqual(byOthers(text) ?? []);
-  });
+  holds(
+    'parseRateLimit agrees with another parser of structured fields on any text',
+    fields,
+    (text) => {
+      expect(parseRateLimit({ ratelimit: text }).limits).toEqual(byOtherParser(text) ?? []);
+    },
+  );
 
-  holds('never throws, whatever it is', fc.tuple(fc.string({ unit: 'binary' }), fields), (two) => {
-    for (const text of [...two, two.join(','), `"a";r=1;${two[0]}`]) {
-      const { limits: found, retryAfterMs = 0 } = parseRateLimit(() => text, { nowMs: AT_MS.min });
-      for (const { remaining, resetAfterMs = 0 } of found) {
-        for (const number of [remaining, resetAfterMs, retryAfterMs]) {
-          expect(Number.isSafeInteger(number) && number >= 0).toBe(true);
+  holds(
+    'parseRateLimit never throws and returns only safe integers',
+    fc.tuple(fc.string({ unit: 'binary' }), fields),
+    (two) => {
+      for (const text of [...two, two.join(','), `"a";r=1;${two[0]}`]) {
+        const { limits: found, retryAfterMs = 0 } = parseRateLimit(() => text, {
+          nowMs: AT_MS.min,
+        });
+        for (const { remaining, resetAfterMs = 0 } of found) {
+          for (const number of [remaining, resetAfterMs, retryAfterMs]) {
+            expect(Number.isSafeInteger(number) && number >= 0).toBe(true);
+          }
         }
       }
-    }
-  });
+    },
+  );
 });

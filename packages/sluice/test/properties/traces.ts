@@ -3,7 +3,7 @@ import fc from 'fast-check';
 import type { AlgorithmName, PolicyOptions } from '../../src/index.ts';
 import { createLimiter, ManualClock } from '../../src/index.ts';
 
-/** Few cases in the ordinary test run; `npm run properties` asks for many. */
+/** Few cases in the normal test run, many in `npm run properties`. */
 export const RUNS = Number(process.env.PROPERTY_RUNS ?? 300);
 
 export const START_MS = 1_745_000_100_000;
@@ -17,7 +17,7 @@ export const ALGORITHMS: readonly AlgorithmName[] = [
 ];
 
 export interface Step {
-  /** How long after the step before. */
+  /** The time since the previous step. */
   readonly afterMs: number;
   readonly cost: number;
 }
@@ -34,7 +34,7 @@ const limits = fc.oneof(
   { weight: 1, arbitrary: fc.constantFrom(100, 9500, 250_000) },
 );
 
-/** Waits that fall around the window's own measures, where mistakes live. */
+/** Waits that are often close to the window, where off-by-one errors would show. */
 function waits(windowMs: number): fc.Arbitrary<number> {
   return fc.oneof(
     { weight: 4, arbitrary: fc.integer({ min: 0, max: Math.max(1, Math.floor(windowMs / 4)) }) },

@@ -55,7 +55,7 @@ describe('batching', () => {
     expect(sent).toEqual([1 + 2 + 1 + 1 + 1 + 2 + 2]);
   });
 
-  it('the size of a batch is bounded', async () => {
+  it('a batch has a bounded number of operations', async () => {
     const limiter = limiterWith();
     await Promise.all(Array.from({ length: 300 }, (_, key) => limiter.check('many', `k${key}`)));
     expect(Math.max(...sent)).toBeLessThanOrEqual(64);
@@ -86,8 +86,8 @@ describe('batching', () => {
   });
 });
 
-describe('slow operations, such as refunds in long logs', () => {
-  /** The commands as [operations, whether another slow one was in flight]; replies on demand. */
+describe('slow operations', () => {
+  /** Returns a limiter, and its commands with the number of slow ones in flight beside each. */
   function slowLimiter(reply?: () => Promise<void>) {
     const { send } = connectionOf(open.client);
     const commands: { kinds: string[]; besides: number }[] = [];
@@ -216,7 +216,7 @@ describe('the deny cache', () => {
   });
 
   it.each(['refund', 'settle', 'reset'] as const)(
-    'a %s through this process clears it',
+    'a %s through this process clears the deny cache',
     async (how) => {
       const limiter = limiterWith();
       const full = await limiter.check('few', 'a', { cost: 3 });

@@ -1,4 +1,4 @@
-/** What the tests of failures share: how long they are, and how they reach their server. */
+/** Shared by the tests of failures: short or long form, servers and clients. */
 import { execFileSync } from 'node:child_process';
 import { once } from 'node:events';
 import { Redis, type RedisOptions } from 'ioredis';
@@ -6,7 +6,7 @@ import { afterAll, beforeAll } from 'vitest';
 import { type RedisServer, startRedis } from '../../../../tools/servers/redis.mjs';
 import type { Send } from '../../src/stores/redis/index.ts';
 
-/** `SLUICE_CAMPAIGN=full` is the long form, which also holds the figures to what they must be. */
+/** `SLUICE_CAMPAIGN=full` selects the long form, which also asserts times and memory. */
 export const isFull = process.env.SLUICE_CAMPAIGN === 'full';
 
 const ensureServices = new URL('../../../../tools/ensure-services', import.meta.url).pathname;
@@ -15,15 +15,15 @@ export function needRedis(): void {
   beforeAll(() => void execFileSync(ensureServices, ['redis']), 300_000);
 }
 
-/** As the documents say a client should be set up for a limiter. */
+/** The client options that docs/redis.md recommends. */
 export const CLIENT_OPTIONS = {
   enableOfflineQueue: false,
   autoResendUnfulfilledCommands: false,
-  // Quicker than by default, so that tests need not wait for the client.
+  // Faster than the default, to shorten the tests.
   retryStrategy: (attempt: number) => Math.min(attempt * 20, 200),
 } satisfies RedisOptions;
 
-/** A client that is connected. Its errors are also told to whoever sent the command. */
+/** Returns a connected client. Its errors also reject the commands, so events are ignored. */
 export async function connect(port: number): Promise<Redis> {
   const client = new Redis({ host: '127.0.0.1', port, ...CLIENT_OPTIONS });
   client.on('error', () => {});
@@ -36,7 +36,7 @@ export const sendBy =
   ([command, ...args]) =>
     client.call(command, args);
 
-/** A server for all tests of a file, and a client for it; both are there once the tests run. */
+/** Starts a server and a client before all tests of a file. */
 export function useRedis(): { server: RedisServer; client: Redis; send: Send } {
   const world = {} as { server: RedisServer; client: Redis; send: Send };
   needRedis();
@@ -52,10 +52,10 @@ export function useRedis(): { server: RedisServer; client: Redis; send: Send } {
   return world;
 }
 
-/** Nothing is told twice: the tests that are about warnings look at them themselves. */
+/** Ignores warnings. The tests of warnings have their own listeners. */
 export const silent = { onWarning: (): void => {} };
 
 let prefixes = 0;
 
-/** A prefix that no other test of this process has. */
+/** Returns a prefix that no other test of this process uses. */
 export const newPrefix = (): string => `t${++prefixes}:`;

@@ -21,7 +21,7 @@ const sentinel = { ...lazy, sentinels: nodes, name: 'main' };
 const warningsOf = (client: unknown) => connectionOf(client as RedisClient).warnings;
 const codesOf = (client: unknown): string[] => warningsOf(client).map(({ code }) => code);
 
-/** What the warnings say to set. */
+/** Returns the settings that the warnings recommend. */
 const fixesOf = (client: unknown): string[] =>
   warningsOf(client).map(({ message }) => /Set (.*)\.$/.exec(message)![1]);
 
@@ -42,7 +42,7 @@ describe.each([
     cluster: (options: object) => new IovalkeyCluster(nodes, options),
   },
 ])('warnings about $name', ({ redis, cluster }) => {
-  it('by default it queues, sends again and keeps silent connections', () => {
+  it('warns by default about the offline queue, resending and silent connections', () => {
     expect(codesOf(redis(lazy))).toEqual([SILENT, QUEUE, RESEND]);
     expect(fixesOf(redis(lazy))).toEqual([
       'socketTimeout: 1000',
@@ -51,12 +51,12 @@ describe.each([
     ]);
   });
 
-  it('with Sentinel it also misses failovers by default', () => {
+  it('with Sentinel, also warns by default about missed failovers', () => {
     expect(codesOf(redis(sentinel))).toEqual([SILENT, FAILOVER, QUEUE, RESEND]);
     expect(fixesOf(redis(sentinel))[1]).toBe('failoverDetector: true');
   });
 
-  it('in a Cluster it also misses failovers and sends again in two ways by default', () => {
+  it('in a Cluster, also warns by default about missed failovers and resending', () => {
     expect(codesOf(cluster(lazy))).toEqual([SILENT, FAILOVER, QUEUE, RESEND, RESEND]);
     expect(fixesOf(cluster(lazy))).toEqual([
       'redisOptions.socketTimeout: 1000',
@@ -104,7 +104,7 @@ describe.each([
     expect(codesOf(cluster({ ...IOREDIS_CLUSTER, ...lazy }))).toEqual([]);
   });
 
-  it('warns about a key prefix with a brace, which would decide every slot', () => {
+  it('warns about a key prefix with a brace, which would determine every slot', () => {
     const prefixed = (keyPrefix: string) => redis({ ...IOREDIS, ...lazy, keyPrefix });
     expect(codesOf(prefixed('{app}'))).toEqual(['WARN_REDIS_KEY_PREFIX']);
     expect(codesOf(prefixed('app:'))).toEqual([]);
@@ -112,7 +112,7 @@ describe.each([
 });
 
 describe('warnings about node-redis', () => {
-  it('by default it queues and keeps silent connections', () => {
+  it('warns by default about the offline queue and silent connections of node-redis', () => {
     expect(codesOf(createClient())).toEqual([QUEUE, SILENT]);
     expect(fixesOf(createClient())).toEqual([
       'disableOfflineQueue: true',
@@ -137,7 +137,7 @@ describe('warnings about node-redis', () => {
   });
 });
 
-it('tells a Cluster from a single server', () => {
+it('connectionOf distinguishes a Cluster client from a client of one server', () => {
   const isCluster = (client: unknown): boolean => connectionOf(client as RedisClient).isCluster;
   expect(isCluster(new Ioredis(lazy))).toBe(false);
   expect(isCluster(new IoredisCluster(nodes, lazy))).toBe(true);
@@ -145,7 +145,7 @@ it('tells a Cluster from a single server', () => {
   expect(isCluster(createCluster({ rootNodes: [] }))).toBe(true);
 });
 
-/** Each option as the guide writes it, also those of options inside of options. */
+/** Returns each option, also nested ones, in the notation of the guide. */
 const written = (options: object): string[] =>
   Object.entries(options).flatMap(([name, value]) => {
     if (typeof value === 'object' && name !== 'periodicChecks') return written(value);

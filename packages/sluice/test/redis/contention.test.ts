@@ -1,4 +1,4 @@
-/** Many processes on few keys: checked afterwards, decision by decision, from what they heard. */
+/** Many processes on few keys. Afterwards each decision that they got is checked. */
 import { spawn } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -24,8 +24,8 @@ interface Row {
 const folder = mkdtempSync(join(tmpdir(), 'sluice-contention-'));
 afterAll(() => rmSync(folder, { recursive: true }));
 
-/** Runs the processes; what they were told, by key. */
-async function hammer(name: string, options: object): Promise<Row[][]> {
+/** Runs the processes. Returns the decisions that they got, by key. */
+async function runProcesses(name: string, options: object): Promise<Row[][]> {
   const files = Array.from({ length: PROCESSES }, (_, number) => join(folder, `${name}-${number}`));
   await Promise.all(
     files.map((file, number) => {
@@ -59,22 +59,22 @@ async function hammer(name: string, options: object): Promise<Row[][]> {
   return byKey;
 }
 
-/** What is wrong with the decisions about one key. */
-interface Verdict {
+/** The number of decisions of one key, and of wrong ones among them. */
+interface Findings {
   admitted: number;
   denied: number;
-  /** Windows that hold more than the limit. */
+  /** Windows with more than the limit. */
   over: number;
-  /** Denials that had room, and answers that fit no order of the decisions. */
+  /** Denials of costs that fit, and decisions that fit no order. */
   wrong: number;
 }
 
 /**
- * Within one millisecond nothing expires, so what remains orders the admissions, and places each
- * denial among them: every answer has to be that of its place.
+ * Checks the decisions of one key. Within one millisecond no entry expires, so `remaining` orders
+ * the admissions and determines the place of each denial among them.
  */
-function judge(rows: Row[]): Verdict {
-  const verdict = { admitted: 0, denied: 0, over: 0, wrong: 0 };
+function checkDecisions(rows: Row[]): Findings {
+  const findings = { admitted: 0, denied: 0, over: 0, wrong: 0 };
   rows.sort((a, b) => a.atMs - b.atMs || b.remaining - a.remaining);
   const admitted: Row[] = [];
   let head = 0;
@@ -92,31 +92,31 @@ function judge(rows: Row[]): Verdict {
       used += row.cost;
       admitted.push(row);
       remains.add(LIMIT - used);
-      if (used > LIMIT) verdict.over++;
-      if (row.remaining !== LIMIT - used) verdict.wrong++;
-      verdict.admitted++;
+      if (used > LIMIT) findings.over++;
+      if (row.remaining !== LIMIT - used) findings.wrong++;
+      findings.admitted++;
     }
     for (const row of moment.filter(({ allowed }) => !allowed)) {
-      if (!remains.has(row.remaining) || row.cost <= row.remaining) verdict.wrong++;
-      verdict.denied++;
+      if (!remains.has(row.remaining) || row.cost <= row.remaining) findings.wrong++;
+      findings.denied++;
     }
     from = upTo;
   }
-  return verdict;
+  return findings;
 }
 
 function expectExact(name: string, byKey: Row[][]): void {
-  const verdicts = byKey.map(judge);
-  const sum = (field: keyof Verdict): number =>
-    verdicts.reduce((total, verdict) => total + verdict[field], 0);
-  const told = { admitted: sum('admitted'), denied: sum('denied') };
-  if (isFull) console.log(name, { ...told, over: sum('over'), wrong: sum('wrong') });
+  const allFindings = byKey.map(checkDecisions);
+  const sum = (field: keyof Findings): number =>
+    allFindings.reduce((total, findings) => total + findings[field], 0);
+  const counts = { admitted: sum('admitted'), denied: sum('denied') };
+  if (isFull) console.log(name, { ...counts, over: sum('over'), wrong: sum('wrong') });
   expect({ over: sum('over'), wrong: sum('wrong') }).toEqual({ over: 0, wrong: 0 });
-  expect(told.admitted + told.denied).toBe(DECISIONS);
-  expect(told.admitted).toBeGreaterThan(0);
+  expect(counts.admitted + counts.denied).toBe(DECISIONS);
+  expect(counts.admitted).toBeGreaterThan(0);
 }
 
-describe('the judge', () => {
+describe('the checker of decisions', () => {
   const row = (atMs: number, cost: number, allowed: boolean, remaining: number): Row => ({
     atMs,
     cost,
@@ -125,15 +125,15 @@ describe('the judge', () => {
   });
 
   it('the checker detects a window above the limit', () => {
-    expect(judge([row(5, LIMIT, true, 0), row(6, 1, true, 0)]).over).toBe(1);
+    expect(checkDecisions([row(5, LIMIT, true, 0), row(6, 1, true, 0)]).over).toBe(1);
   });
 
   it('the checker detects a denial of a cost that fits', () => {
-    expect(judge([row(5, 5, true, LIMIT - 5), row(6, 3, false, LIMIT - 5)]).wrong).toBe(1);
+    expect(checkDecisions([row(5, 5, true, LIMIT - 5), row(6, 3, false, LIMIT - 5)]).wrong).toBe(1);
   });
 
   it('the checker detects a decision that fits no order', () => {
-    expect(judge([row(5, 5, true, LIMIT - 5), row(5, 5, true, LIMIT - 5)]).wrong).toBe(1);
+    expect(checkDecisions([row(5, 5, true, LIMIT - 5), row(5, 5, true, LIMIT - 5)]).wrong).toBe(1);
   });
 });
 
@@ -141,7 +141,7 @@ describe(`${PROCESSES} processes on ${KEYS} hot keys`, () => {
   it('concurrent processes never exceed the limit, and no cost that fits is denied', async () => {
     const server = await startRedis();
     try {
-      expectExact('standalone', await hammer('hot', { url: server.url }));
+      expectExact('standalone', await runProcesses('hot', { url: server.url }));
     } finally {
       await server.stop();
     }
@@ -162,10 +162,10 @@ describe(`${PROCESSES} processes on ${KEYS} hot keys`, () => {
         }
         return count;
       })();
-      const hammered = hammer('moved', { nodes }).finally(() => {
+      const running = runProcesses('moved', { nodes }).finally(() => {
         isOver = true;
       });
-      const [byKey, count] = await Promise.all([hammered, moves]);
+      const [byKey, count] = await Promise.all([running, moves]);
       if (isFull) console.log(`the slot was moved ${count} times`);
       expect(count).toBeGreaterThan(0);
       expectExact('cluster', byKey);

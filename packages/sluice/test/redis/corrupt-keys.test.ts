@@ -1,4 +1,4 @@
-/** Values that another program has written under the limiter's keys: an error of that key alone. */
+/** Values that another program wrote to the keys of the limiter: only these keys fail. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Redis } from 'ioredis';
 import { afterAll, beforeAll, expect, it } from 'vitest';
@@ -24,7 +24,7 @@ const LETTERS: Readonly<Record<AlgorithmName, string>> = {
 };
 const algorithms = Object.keys(LETTERS) as AlgorithmName[];
 
-/** MessagePack of three doubles, the form of the small counters. */
+/** Encodes doubles as MessagePack, the format of the counters. */
 const doubles = (...numbers: number[]): Buffer =>
   Buffer.concat(
     numbers.map((number) => {
@@ -35,7 +35,7 @@ const doubles = (...numbers: number[]): Buffer =>
     }),
   );
 
-/** A sequence that looks random and is the same in each run. */
+/** Returns pseudo-random bytes, the same in each run. */
 function noise(seed: number, length: number): Buffer {
   let state = seed * 2_654_435_761;
   return Buffer.from(
@@ -73,7 +73,7 @@ const VALUES: Buffer[] = [
   ...Array.from({ length: 200 }, (_, seed) => noise(seed + 1, 1 + (seed % 40))),
 ];
 
-/** A limiter, and the name in Redis of its key `bad`. */
+/** Returns a limiter, and the name of its key `bad` in Redis. */
 function setUp(algorithm: AlgorithmName, send = world.send) {
   const prefix = newPrefix();
   const options = { ...silent, prefix, onFailure: 'deny', deadlineMs: 10_000 } as const;
@@ -87,11 +87,11 @@ function setUp(algorithm: AlgorithmName, send = world.send) {
 type World = ReturnType<typeof setUp>;
 let goodKeys = 0;
 
-/** Asks about the bad key between good ones, in one command; whether the bad key failed. */
+/** Checks the bad key and good ones in one command. Returns whether the bad key failed. */
 async function checkAmong({ store, limiter }: World, what: string): Promise<boolean> {
   const key = `good ${goodKeys++}`;
   const { receipt } = await limiter.check('p', key, { cost: 10 });
-  const [first, bad, second, looked, once, third] = await Promise.all([
+  const [first, bad, second, inspected, once, third] = await Promise.all([
     limiter.check('p', key),
     limiter.check('p', 'bad'),
     limiter.check('p', key, { cost: 2 }),
@@ -107,12 +107,13 @@ async function checkAmong({ store, limiter }: World, what: string): Promise<bool
     if (decision.degraded) expect(decision.degraded).toEqual({ reason: 'error', action: 'deny' });
     else expect([what, decision.remaining >= 0, decision.retryAfterMs >= 0]).toContain(true);
   }
-  if (looked instanceof Error) expect(looked).toMatchObject({ code: 'ERR_STORE_UNAVAILABLE' });
+  if (inspected instanceof Error)
+    expect(inspected).toMatchObject({ code: 'ERR_STORE_UNAVAILABLE' });
   expect([what, store.breaker]).toEqual([what, 'closed']);
   return bad.degraded !== undefined;
 }
 
-it.each(algorithms)('a corrupt value of %s fails its own key alone', async (algorithm) => {
+it.each(algorithms)('a corrupt value of %s fails only its own key', async (algorithm) => {
   const redis = setUp(algorithm);
   let failed = 0;
   for (const value of VALUES) {
@@ -122,26 +123,26 @@ it.each(algorithms)('a corrupt value of %s fails its own key alone', async (algo
   expect(failed).toBeGreaterThan(10);
 });
 
-/** Each byte changed in three ways, and each possible beginning, of the first bytes of a value. */
-function* damaged(sound: Buffer): Generator<Buffer> {
-  for (let place = 0; place < Math.min(sound.length, 80); place++) {
+/** Yields a value with each of its first bytes changed in three ways, and each of its prefixes. */
+function* damaged(intact: Buffer): Generator<Buffer> {
+  for (let place = 0; place < Math.min(intact.length, 80); place++) {
     for (const flipped of [0x01, 0x80, 0xff]) {
-      const value = Buffer.from(sound);
+      const value = Buffer.from(intact);
       value[place] ^= flipped;
       yield value;
     }
-    yield sound.subarray(0, place);
+    yield intact.subarray(0, place);
   }
 }
 
-/** Damages one field after the other of a log that is kept as a hash, and deletes it. */
+/** Damages, then deletes, each field of a log that is stored as a hash. */
 async function damageFields(redis: World): Promise<void> {
-  const sound = Object.entries(await admin.hgetallBuffer(redis.name));
+  const intact = Object.entries(await admin.hgetallBuffer(redis.name));
   const restore = async (): Promise<void> => {
     await admin.del(redis.name);
-    await admin.hset(redis.name, Object.fromEntries(sound));
+    await admin.hset(redis.name, Object.fromEntries(intact));
   };
-  for (const [field, bytes] of sound) {
+  for (const [field, bytes] of intact) {
     for (const value of damaged(bytes)) {
       await restore();
       await admin.hset(redis.name, field, value);
@@ -154,24 +155,24 @@ async function damageFields(redis: World): Promise<void> {
 }
 
 it.each(algorithms.flatMap((algorithm) => [2, 60].map((charges) => ({ algorithm, charges }))))(
-  'a damaged value of $algorithm after $charges charges fails its own key alone',
-  async (given) => {
-    const redis = setUp(given.algorithm);
-    for (let call = 0; call < given.charges; call++) {
+  'a damaged value of $algorithm after $charges charges fails only its own key',
+  async ({ algorithm, charges }) => {
+    const redis = setUp(algorithm);
+    for (let call = 0; call < charges; call++) {
       await redis.limiter.check('p', 'bad');
-      // Most of them are entries of their own.
+      // So that most calls have their own entry.
       await sleep(1);
     }
     if ((await admin.type(redis.name)) === 'hash') return damageFields(redis);
-    const sound = (await admin.getBuffer(redis.name))!;
-    for (const value of damaged(sound)) {
+    const intact = (await admin.getBuffer(redis.name))!;
+    for (const value of damaged(intact)) {
       await admin.set(redis.name, value);
       await checkAmong(redis, value.toString('hex'));
     }
   },
 );
 
-it.each(algorithms)('a key of another type fails its own %s key alone', async (algorithm) => {
+it.each(algorithms)('a value of another type fails only its own %s key', async (algorithm) => {
   const redis = setUp(algorithm);
   const writes = [
     ['RPUSH', redis.name, 'x'],
@@ -190,9 +191,9 @@ it.each(algorithms)('a key of another type fails its own %s key alone', async (a
 it.each(algorithms)('a corrupt %s key neither opens nor closes the breaker', async (algorithm) => {
   let isDead = false;
   const send: Send = (args, key) =>
-    isDead ? Promise.reject(new Error('gone')) : world.send(args, key);
+    isDead ? Promise.reject(new Error('closed')) : world.send(args, key);
   const { store, limiter, name } = setUp(algorithm, send);
-  // The beginning of a number in MessagePack, and of no log.
+  // The beginning of a MessagePack number, and not of a log.
   await admin.set(name, Buffer.from([0xcb, 0x40]));
   for (let call = 0; call < 50; call++) {
     expect((await limiter.check('p', 'bad')).degraded!.reason).toBe('error');

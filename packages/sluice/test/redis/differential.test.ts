@@ -1,17 +1,17 @@
-/** The two engines against each other: the same random traces on memory and on Redis. */
+/** Compares the memory store with the Redis store on the same random traces. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { clients, type OpenClient } from '../../../../tools/servers/clients.mjs';
 import { type RedisServer, startRedis } from '../../../../tools/servers/redis.mjs';
 import { memoryStore } from '../../src/index.ts';
 import type { Store } from '../../src/store.ts';
 import { redisStore } from '../../src/stores/redis/index.ts';
-import { answersOf, longTraceFrom, type Trace, traceFrom } from './traces.ts';
+import { longTraceFrom, resultsOf, type Trace, traceFrom } from './traces.ts';
 
 const TRACES = Number(process.env.DIFFERENTIAL_TRACES ?? 1000);
 const LONG_TRACES = Math.ceil(TRACES / 100);
 const FIRST_SEED = Number(process.env.DIFFERENTIAL_SEED ?? 1);
 const AT_ONCE = 250;
-/** Fewer, because memory runs a trace without letting the client in. */
+/** Fewer, because the memory store runs a trace without yielding to the Redis client. */
 const LONG_AT_ONCE = 10;
 
 let server: RedisServer;
@@ -28,13 +28,13 @@ afterAll(async () => {
   await server.stop();
 });
 
-/** The first step at which the two stores answer differently, described; or undefined. */
+/** Describes the first step whose results differ between the stores, or returns undefined. */
 async function difference(name: string, trace: Trace): Promise<string | undefined> {
   const [memory, redis] = await Promise.all([
-    answersOf(trace, memoryStore(), name),
-    answersOf(trace, store, name),
+    resultsOf(trace, memoryStore(), name),
+    resultsOf(trace, store, name),
   ]);
-  const step = memory.findIndex((answer, place) => answer !== redis[place]);
+  const step = memory.findIndex((result, place) => result !== redis[place]);
   if (step < 0) return undefined;
   const what = JSON.stringify({ policies: trace.policies, step: trace.steps[step] });
   return `${name}, step ${step}: ${what}\n memory ${memory[step]}\n redis  ${redis[step]}`;

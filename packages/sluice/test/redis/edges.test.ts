@@ -1,4 +1,4 @@
-/** Where integers and times end, on memory and on Redis alike. */
+/** The largest and smallest integers and times, on memory and on Redis. */
 import { describe, expect, it } from 'vitest';
 import {
   createLimiter,
@@ -15,7 +15,15 @@ const MOST = Number.MAX_SAFE_INTEGER;
 
 describe.each([
   ['memory', () => memoryStore()],
-  ['Redis', () => redisStore(world.send, { prefix: newPrefix(), onFailure: 'throw' } as const)],
+  [
+    'Redis',
+    () =>
+      redisStore(world.send, {
+        prefix: newPrefix(),
+        onFailure: 'throw',
+        deadlineMs: 10_000,
+      } as const),
+  ],
 ] as const)('on %s', (_, open) => {
   const setUp = (policy: PolicyOptions, startMs: number) => {
     const clock = new ManualClock(startMs);
@@ -66,7 +74,7 @@ describe.each([
 
 it('a foreign value under one key does not open the breaker', async () => {
   const prefix = newPrefix();
-  const store = redisStore(world.send, { prefix, onFailure: 'deny' });
+  const store = redisStore(world.send, { prefix, onFailure: 'deny', deadlineMs: 10_000 });
   const limiter = createLimiter({ policies: { p: '5/1m' }, store });
   await limiter.check('p', 'good');
   await world.server.command('LPUSH', `${prefix}{bad}pL1m`, 'not ours');
@@ -81,7 +89,11 @@ it('a foreign value under one key does not open the breaker', async () => {
 it('Redis accepts the deepest debt of a token bucket', async () => {
   const clock = new ManualClock(1_745_000_100_001);
   const policy = { limit: 1, window: '1d', algorithm: 'token-bucket' } as const;
-  const store = redisStore(world.send, { prefix: newPrefix(), onFailure: 'throw' });
+  const store = redisStore(world.send, {
+    prefix: newPrefix(),
+    onFailure: 'throw',
+    deadlineMs: 10_000,
+  });
   const limiter = createLimiter({ policies: { p: policy }, store, clock });
   for (let offset = 0; offset < 3; offset++) {
     const key = `key-${offset}`;

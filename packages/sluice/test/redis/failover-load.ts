@@ -99,12 +99,12 @@ export class FailoverLoad {
     return join(this.#folder, `${place}`);
   }
 
-  /** Whether in every process a server decided a call for each of these keys, begun after that. */
+  /** Returns whether a server decided, in every process, a call to each key begun since then. */
   isDecided(sinceMs: number, keys?: readonly number[]): boolean {
     return this.backMs(sinceMs, keys) < Number.POSITIVE_INFINITY;
   }
 
-  /** When the last call began that makes `isDecided` true; infinite if it is not. */
+  /** Returns the start of the last call that makes `isDecided` true, or infinity. */
   backMs(sinceMs: number, keys?: readonly number[]): number {
     let latest = 0;
     for (let place = 0; place < this.#children.length; place++) {
@@ -121,7 +121,7 @@ export class FailoverLoad {
     return latest;
   }
 
-  /** Resolves when every process is being served by the servers. */
+  /** Resolves when servers decide the calls of every process. */
   running(): Promise<void> {
     const sinceMs = wallMs();
     return waitFor('all processes run', () => {

@@ -71,7 +71,7 @@ afterAll(() => {
   if (isFull) console.table(rows);
 });
 
-/** What the servers count in all, through a client that is opened after the failover. */
+/** Returns the total cost charged by the servers, read by a client opened after the failover. */
 async function counted({ client, close }: OpenClient): Promise<number> {
   let sum = 0;
   for (const { prefix } of settings) {
@@ -88,20 +88,20 @@ interface Scenario {
   readonly name: string;
   readonly load: Pick<LoadSettings, 'client' | 'target'>;
   readonly master: RedisServer;
-  /** What can become master. */
+  /** The servers that can become master. */
   readonly replicas: readonly RedisServer[];
   readonly sentinels?: readonly RedisServer[];
   readonly fail: () => Promise<void>;
   /** The keys of the master that fails. */
   readonly failing: readonly number[];
-  /** Whether the client does not leave a silent master, so that its keys stay degraded. */
+  /** Whether the client keeps its connection to a silent master, so that keys stay degraded. */
   readonly staysSilent?: boolean;
   readonly open: () => Promise<OpenClient>;
   /** How long after the announcement the new master decides for every key, at most. */
   readonly mostMs: number;
 }
 
-/** Which part of these calls was degraded. On a busy machine some are without any fault. */
+/** Returns the degraded part of calls. On a busy machine, some are degraded without a fault. */
 const partOf = (calls: readonly CallRecord[]): number =>
   calls.filter(({ degraded }) => degraded).length / Math.max(calls.length, 1);
 
@@ -133,8 +133,8 @@ function watchStale(master: RedisServer): Stale {
   };
   const watch = async (): Promise<void> => {
     while (!isOver) {
-      const ask = master.command<string>('INFO', 'commandstats');
-      const text = await Promise.race([ask, sleep(200, '')]).catch(() => '');
+      const reply = master.command<string>('INFO', 'commandstats');
+      const text = await Promise.race([reply, sleep(200, '')]).catch(() => '');
       const [, count = '0', failed = '0'] =
         /cmdstat_evalsha:calls=(\d+).*?failed_calls=(\d+)/.exec(text) ?? [];
       const now = Number(count) - Number(failed);
@@ -149,7 +149,7 @@ function watchStale(master: RedisServer): Stale {
   return stale;
 }
 
-/** For each setting and key, the first call since then that a server decided. */
+/** Returns the first call since then that a server decided, for each setting and key. */
 function firstDecided(calls: readonly CallRecord[], sinceMs: number): CallRecord[] {
   const firsts = new Map<string, CallRecord>();
   for (const call of calls) {
@@ -202,7 +202,7 @@ async function recover(scenario: Scenario): Promise<void> {
     });
     if (isFull) {
       expect(backMs - announcedMs).toBeLessThan(scenario.mostMs);
-      // A planned failover is over so soon that a single late call would be too many.
+      // A planned failover is so short that one late call would exceed the bound.
       const isPlanned = announcedMs - failedMs < 500;
       const before = calls.filter(({ begunMs }) => begunMs < failedMs);
       const most = 0.02 + partOf(before);
@@ -232,7 +232,7 @@ const clusterFaults: Readonly<Record<string, (cluster: Cluster) => Promise<void>
   'planned failover': async ({ nodes }) => void (await nodes[3].command('CLUSTER', 'FAILOVER')),
 };
 
-/** The long form asserts times, and the machine may be busy with something else. */
+/** The long form asserts times, which a busy machine may exceed. */
 const again = { retry: isFull ? 2 : 0 };
 
 const some = <T>(all: readonly T[]): readonly T[] => (isFull ? all : all.slice(0, 1));
@@ -246,7 +246,7 @@ const clusterCases = (isFull ? (Object.keys(clusterClients) as ClientName[]) : [
 );
 
 it.each(sentinelCases)(
-  'through Sentinel, $client is back after: $fault',
+  'through Sentinel, $client reaches the new master after: $fault',
   async ({ client, fault }) => {
     const group = await startSentinel();
     try {
@@ -268,7 +268,7 @@ it.each(sentinelCases)(
 );
 
 it.each(clusterCases)(
-  'in a Cluster, $client is back after: $fault',
+  'in a Cluster, $client reaches the new master after: $fault',
   again,
   async ({ client, fault }) => {
     const cluster = await startCluster();
@@ -282,7 +282,7 @@ it.each(clusterCases)(
         replicas: [cluster.nodes[3]],
         fail: () => clusterFaults[fault](cluster),
         failing: ALL.filter((key) => owners[key] === 0),
-        // As docs/redis.md says: it waits until the connection is closed.
+        // See docs/redis.md: the client waits until the connection is closed.
         staysSilent: client === 'valkey-glide' && fault === 'master stopped',
         mostMs: 3000,
         open: () => clusterClients.ioredis(nodes.slice(1)),

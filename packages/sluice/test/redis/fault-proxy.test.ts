@@ -1,4 +1,4 @@
-/** A proxy that fails on command, and exactly as commanded. */
+/** Tests of the proxy that injects faults. */
 import { execFileSync } from 'node:child_process';
 import { once } from 'node:events';
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
@@ -12,20 +12,20 @@ const soon = { timeout: 20_000, interval: 25 };
 
 beforeAll(() => void execFileSync(ensureServices, ['redis', 'openssl']), 300_000);
 
-/** What came in on a socket, and whether it is over. */
+/** Records the text received on a socket, and whether it is closed. */
 function watch(socket: Socket) {
-  const seen = { socket, text: '', isClosed: false };
+  const received = { socket, text: '', isClosed: false };
   socket.on('data', (bytes) => {
-    seen.text += bytes;
+    received.text += bytes;
   });
   socket.on('close', () => {
-    seen.isClosed = true;
+    received.isClosed = true;
   });
   socket.on('error', () => {});
-  return seen;
+  return received;
 }
 
-/** Sends everything back; each connection that it had is in the list. */
+/** The connections of the echo server. */
 const accepted: ReturnType<typeof watch>[] = [];
 const echo = createServer((socket) => {
   accepted.push(watch(socket));
@@ -51,7 +51,7 @@ afterAll(async () => {
   echo.close();
 });
 
-/** A client that has sent something and got it back, so that its connection surely stands. */
+/** Opens a connection and waits for an echo, so that it is established on both sides. */
 async function open() {
   const client = watch(connect({ host: proxy.host, port: proxy.port }));
   client.socket.write('.');
@@ -62,7 +62,7 @@ async function open() {
   return { client, server };
 }
 
-it('without faults is not noticed', async () => {
+it('a proxy without faults passes TLS and large replies through', async () => {
   const server = await startRedis({ tls: true });
   const between = await startFaultProxy({ port: server.port });
   const options = { tls: server.tlsCa! };
@@ -73,7 +73,7 @@ it('without faults is not noticed', async () => {
   await server.stop();
 });
 
-it('counts connections', async () => {
+it('a proxy counts its connections', async () => {
   const { client } = await open();
   await open();
   expect(proxy.connections).toBe(2);
@@ -81,7 +81,7 @@ it('counts connections', async () => {
   await vi.waitUntil(() => proxy.connections === 1, soon);
 });
 
-it('delays both directions and keeps the order', async () => {
+it('delay delays both directions and keeps the order', async () => {
   const { client, server } = await open();
   proxy.delay(60);
   const start = performance.now();
@@ -98,48 +98,54 @@ it('delays both directions and keeps the order', async () => {
   expect([server.text, client.text]).toEqual(['abc', 'abc']);
 });
 
-it.each([0, 1, 999, 1000, 1001, 70_000])('cuts after %i bytes to the server', async (count) => {
-  const [first, second] = [await open(), await open()];
-  proxy.cutAfterBytes(count, 'toServer');
-  const fromFirst = Math.floor(count / 2);
-  first.client.socket.write('x'.repeat(fromFirst));
-  await vi.waitUntil(() => first.client.text.length === fromFirst, soon);
-  second.client.socket.write('y'.repeat(100_000));
-  await vi.waitUntil(() => second.client.isClosed && second.server.isClosed, soon);
-  expect(first.server.text.length + second.server.text.length).toBe(count);
-  expect(proxy.connections).toBe(1);
-  first.client.socket.write('z'.repeat(100_000));
-  await vi.waitUntil(() => first.client.text.endsWith('z'.repeat(100_000)), soon);
-});
+it.each([0, 1, 999, 1000, 1001, 70_000])(
+  'cutAfterBytes closes the connection after %i bytes to the server',
+  async (count) => {
+    const [first, second] = [await open(), await open()];
+    proxy.cutAfterBytes(count, 'toServer');
+    const fromFirst = Math.floor(count / 2);
+    first.client.socket.write('x'.repeat(fromFirst));
+    await vi.waitUntil(() => first.client.text.length === fromFirst, soon);
+    second.client.socket.write('y'.repeat(100_000));
+    await vi.waitUntil(() => second.client.isClosed && second.server.isClosed, soon);
+    expect(first.server.text.length + second.server.text.length).toBe(count);
+    expect(proxy.connections).toBe(1);
+    first.client.socket.write('z'.repeat(100_000));
+    await vi.waitUntil(() => first.client.text.endsWith('z'.repeat(100_000)), soon);
+  },
+);
 
-it.each([0, 1, 999, 1000, 1001, 70_000])('cuts after %i bytes to the client', async (count) => {
-  const { client, server } = await open();
-  proxy.cutAfterBytes(count, 'toClient');
-  client.socket.write('x'.repeat(100_000));
-  await vi.waitUntil(() => client.isClosed && server.isClosed, soon);
-  expect(client.text.length).toBe(count);
-  const next = await open();
-  expect(next.client.isClosed).toBe(false);
-});
+it.each([0, 1, 999, 1000, 1001, 70_000])(
+  'cutAfterBytes closes the connection after %i bytes to the client',
+  async (count) => {
+    const { client, server } = await open();
+    proxy.cutAfterBytes(count, 'toClient');
+    client.socket.write('x'.repeat(100_000));
+    await vi.waitUntil(() => client.isClosed && server.isClosed, soon);
+    expect(client.text.length).toBe(count);
+    const next = await open();
+    expect(next.client.isClosed).toBe(false);
+  },
+);
 
-it('as a black hole holds everything back, and then lets it flow', async () => {
+it('blackHole holds all bytes and closings, and passes them on when it ends', async () => {
   const { client, server } = await open();
-  const leaver = await open();
+  const closing = await open();
   proxy.blackHole(true);
-  const newcomer = watch(connect(proxy.port, proxy.host));
-  await once(newcomer.socket, 'connect');
-  for (const { socket } of [client, newcomer]) socket.write('hello');
-  leaver.client.socket.destroy();
-  server.socket.write('unasked ');
+  const opening = watch(connect(proxy.port, proxy.host));
+  await once(opening.socket, 'connect');
+  for (const { socket } of [client, opening]) socket.write('hello');
+  closing.client.socket.destroy();
+  server.socket.write('unsolicited ');
   await sleep(50);
-  expect([client.text, newcomer.text, server.text]).toEqual(['', '', '']);
-  expect([client.isClosed, leaver.server.isClosed]).toEqual([false, false]);
+  expect([client.text, opening.text, server.text]).toEqual(['', '', '']);
+  expect([client.isClosed, closing.server.isClosed]).toEqual([false, false]);
   proxy.blackHole(false);
-  await vi.waitUntil(() => newcomer.text === 'hello' && leaver.server.isClosed, soon);
-  await vi.waitUntil(() => client.text === 'unasked hello', soon);
+  await vi.waitUntil(() => opening.text === 'hello' && closing.server.isClosed, soon);
+  await vi.waitUntil(() => client.text === 'unsolicited hello', soon);
 });
 
-it('leaves clients of half-open connections in silence, and new ones alone', async () => {
+it('halfOpen closes only the server side, and does not affect new connections', async () => {
   const { client, server } = await open();
   proxy.halfOpen();
   await vi.waitUntil(() => server.isClosed, soon);
@@ -152,7 +158,7 @@ it('leaves clients of half-open connections in silence, and new ones alone', asy
   expect(proxy.connections).toBe(2);
 });
 
-it('refuses: ends what there is, and what comes before a byte gets through', async () => {
+it('refuse closes all connections, and new ones before the first byte', async () => {
   const { client, server } = await open();
   proxy.refuse(true);
   await vi.waitUntil(() => client.isClosed && server.isClosed, soon);
@@ -164,7 +170,7 @@ it('refuses: ends what there is, and what comes before a byte gets through', asy
   await open();
 });
 
-it('shows replies to a hook, which may change them or drop the connection', async () => {
+it('onReply may change a reply or close the connection', async () => {
   const { client, server } = await open();
   proxy.onReply((bytes) => {
     if (bytes.includes('drop')) return null;
@@ -179,7 +185,7 @@ it('shows replies to a hook, which may change them or drop the connection', asyn
   expect([client.text, server.text]).toEqual(['pass;changed;', 'pass;change;drop;']);
 });
 
-it('keeps the order when the hook itself heals the proxy', async () => {
+it('replies keep their order if the onReply hook calls heal', async () => {
   const { client, server } = await open();
   proxy.blackHole(true);
   for (const text of ['a', 'b', 'c']) {
@@ -191,7 +197,7 @@ it('keeps the order when the hook itself heals the proxy', async () => {
   await vi.waitUntil(() => client.text === 'abc', soon);
 });
 
-it('is healed of everything at once', async () => {
+it('heal ends all faults', async () => {
   const { client } = await open();
   proxy.delay(10_000);
   proxy.cutAfterBytes(5, 'toServer');

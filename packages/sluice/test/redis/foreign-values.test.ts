@@ -1,4 +1,4 @@
-/** Values that this limiter did not write, or that were damaged: an error of their key alone. */
+/** Values that this limiter did not write, or damaged ones: only their own keys fail. */
 import { describe, expect, it } from 'vitest';
 import { command } from '../../../../tools/servers/redis.mjs';
 import { type AlgorithmName, createLimiter, ManualClock } from '../../src/index.ts';
@@ -19,9 +19,9 @@ const ALGORITHMS = Object.keys(LETTERS) as AlgorithmName[];
 const nameOf = (algorithm: AlgorithmName): string =>
   `p${LETTERS[algorithm]}1m${algorithm === 'sliding-buckets' ? '/100' : ''}`;
 
-/** Sends bytes as they are. */
-const raw = <T extends string | null | number>(...words: (string | number)[]): Promise<T> =>
-  command<T>(world.server.port, words, { encoding: 'latin1' });
+/** Sends bytes without conversion. */
+const raw = <T extends string | null | number>(...args: (string | number)[]): Promise<T> =>
+  command<T>(world.server.port, args, { encoding: 'latin1' });
 
 function open(algorithm: AlgorithmName, limit = 1000) {
   const prefix = newPrefix();
@@ -39,8 +39,11 @@ function open(algorithm: AlgorithmName, limit = 1000) {
 
 type World = ReturnType<typeof open>;
 
-/** Does everything with a key in one batch with others, which must not notice. */
-async function expectAlone({ limiter, store }: World, isExpected: (error: Error) => boolean) {
+/** Calls all methods for a bad key in one batch with good keys, which must not be affected. */
+async function expectOnlyBadKeyFails(
+  { limiter, store }: World,
+  isExpected: (error: Error) => boolean,
+) {
   const charge = { policy: 'p', key: 'bad', cost: 1, atMs: START_MS - 5 };
   const all = await Promise.allSettled([
     limiter.check('p', 'good'),
@@ -94,16 +97,16 @@ const FOREIGN: readonly [name: string, write: (key: string) => Promise<unknown>]
 ];
 
 describe.each(ALGORITHMS)('with %s', (algorithm) => {
-  it.each(FOREIGN)('%s is an error of its key alone', async (_, write) => {
+  it.each(FOREIGN)('%s fails only its own key', async (_, write) => {
     const world = open(algorithm);
     const name = `${world.prefix}{bad}${nameOf(algorithm)}`;
     await write(name);
     const before = await raw('DUMP', name);
-    expect(await expectAlone(world, isOfKey(name))).toBe(4);
+    expect(await expectOnlyBadKeyFails(world, isOfKey(name))).toBe(4);
     expect(await raw('DUMP', name)).toBe(before);
   });
 
-  it('damaged values never harm their neighbours', async () => {
+  it(`damaged values of ${algorithm} do not affect other keys`, async () => {
     const dice = new Dice(11);
     const world = open(algorithm);
     const name = `${world.prefix}{bad}${nameOf(algorithm)}`;
@@ -112,10 +115,10 @@ describe.each(ALGORITHMS)('with %s', (algorithm) => {
       await world.limiter.check('p', 'bad');
     }
     world.clock.set(START_MS);
-    const whole = await raw<string>('DUMP', name);
+    const intact = await raw<string>('DUMP', name);
     const isHash = (await raw('TYPE', name)) === 'hash';
     for (let round = 0; round < (isFull ? 3000 : 150); round++) {
-      await raw('RESTORE', name, 0, whole, 'REPLACE');
+      await raw('RESTORE', name, 0, intact, 'REPLACE');
       const field = isHash ? dice.pick(['h', 'h', 'd', 't', '0', '2']) : '';
       const value = isHash
         ? await raw<string>('HGET', name, field)
@@ -124,12 +127,12 @@ describe.each(ALGORITHMS)('with %s', (algorithm) => {
       if (isHash && dice.roll(8) === 0) await raw('HDEL', name, field);
       else if (isHash) await raw('HSET', name, field, damaged);
       else await raw('SET', name, damaged);
-      await expectAlone(world, isOfKey(name));
+      await expectOnlyBadKeyFails(world, isOfKey(name));
     }
   });
 });
 
-/** Some bytes changed, cut off or added. */
+/** Returns the value with bytes changed, removed or added. */
 function damage(value: string, dice: Dice): string {
   const bytes = Buffer.from(value, 'latin1');
   const kind = dice.roll(4);

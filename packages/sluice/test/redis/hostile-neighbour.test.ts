@@ -1,9 +1,9 @@
 /**
  * Eight clients of one server, one of them hostile: huge logs, refunds of old entries, large denied
- * costs, damaged values, long ids and inspections. The others must hardly notice.
+ * costs, damaged values, long ids and inspections. The calls of the others must stay fast.
  *
- * The long form (SLUICE_CAMPAIGN=full) also holds the figures to what they must be, which takes a
- * machine that does little else.
+ * The long form (SLUICE_CAMPAIGN=full) also asserts times, which needs a machine with little other
+ * load.
  */
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
@@ -43,7 +43,7 @@ interface Figures {
   readonly breakers: readonly string[];
 }
 
-/** The others call now and then, as applications do, and measure how long each call takes. */
+/** Makes calls at the rate of an application and measures the time of each. */
 async function runOthers(prefix: string): Promise<Figures> {
   const endMs = performance.now() + RUN_MS;
   const times: number[] = [];
@@ -68,7 +68,7 @@ async function runOthers(prefix: string): Promise<Figures> {
   return { p50: at(0.5), p99: at(0.99), calls: times.length, degraded, breakers };
 }
 
-/** The hostile client, in a process of its own, with its log filled. */
+/** Starts the hostile client in its own process, with a full log. */
 async function openHostile(prefix: string) {
   const settings = JSON.stringify({ url: world.server.url, prefix, entries: ENTRIES });
   const worker = fork(new URL('hostile-worker.mjs', import.meta.url).pathname, [settings]);

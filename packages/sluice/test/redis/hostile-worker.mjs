@@ -1,5 +1,5 @@
 /**
- * A hostile client in a process of its own. Fills a log, sends `{ type: 'ready' }`, and attacks
+ * A hostile client in its own process. Fills a log, sends `{ type: 'ready' }`, and attacks
  * from the message `'go'` to the message `'stop'`, then sends the number of its calls.
  */
 import { once } from 'node:events';
@@ -56,7 +56,7 @@ process.once('message', () => {
 });
 let done = 0;
 while (!isStopped) {
-  // Several in one turn, which travel together.
+  // Several calls in one turn are sent in one batch.
   await Promise.all(Array.from({ length: 4 }, () => attacks[random(attacks.length)]()));
   clock.advance(random(3));
   done += 4;

@@ -1,6 +1,6 @@
 /**
- * One of several processes that hammer at the same few keys. Writes what it was told to a file: for
- * each decision the key's number, the server's time, the cost, whether it passed, what remained.
+ * One of several processes that check the same few keys. Writes each decision to a file: number of
+ * the key, time of the server, cost, whether it was admitted, remaining.
  */
 import { writeFileSync } from 'node:fs';
 import { createLimiter } from 'sluice';
@@ -11,16 +11,16 @@ const { url, nodes, prefix, policy, keys, decisions, inFlight, seed, file } = JS
   process.argv[2],
 );
 
-// No call may fail here, however busy the machine is.
-const patient = { socketTimeout: 30_000 };
+// Long timeouts, so that no call fails on a busy machine.
+const longTimeout = { socketTimeout: 30_000 };
 const { client, close } = nodes
-  ? await clusterClients.ioredis(nodes, patient)
-  : await clients.ioredis(url, patient);
+  ? await clusterClients.ioredis(nodes, longTimeout)
+  : await clients.ioredis(url, longTimeout);
 const store = redisStore(client, {
   prefix,
   onFailure: 'throw',
   deadlineMs: 30_000,
-  // A repeated denial is true, but not a decision of the server.
+  // A cached denial is not a decision of the server.
   denyCache: false,
 });
 const limiter = createLimiter({ policies: { hot: policy }, store });
@@ -32,16 +32,16 @@ const random = (below) => {
 };
 
 const rows = [];
-let asked = 0;
-async function hammer() {
-  while (asked < decisions) {
-    asked++;
+let started = 0;
+async function makeCalls() {
+  while (started < decisions) {
+    started++;
     const key = random(keys);
     const cost = 1 + random(10);
     const { allowed, atMs, remaining } = await limiter.check('hot', `key-${key}`, { cost });
     rows.push(key, atMs, cost, allowed ? 1 : 0, remaining);
   }
 }
-await Promise.all(Array.from({ length: inFlight }, hammer));
+await Promise.all(Array.from({ length: inFlight }, makeCalls));
 writeFileSync(file, Buffer.from(Float64Array.from(rows).buffer));
 await close();

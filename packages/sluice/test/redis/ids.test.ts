@@ -1,4 +1,4 @@
-/** A call that is repeated under its id is answered again, and charged once, whatever was lost. */
+/** A call that is repeated under its id gets the first decision and is charged once. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, it, vi } from 'vitest';
 import { startFaultProxy } from '../../../../tools/servers/fault-proxy.mjs';
@@ -23,17 +23,17 @@ const copyOf = <T>(value: T): T => JSON.parse(JSON.stringify(value));
 
 interface Opened {
   readonly store: Store;
-  /** What is sent next is done, and its answer lost on the way. */
+  /** Loses the reply to the next command, which is executed. */
   lose(): void;
 }
 
 function openRedis(): Opened {
-  let isLosing = false;
+  let losesReply = false;
   const store = redisStore(
     async (args, key) => {
       const reply = await world.send(args, key);
-      if (!isLosing) return reply;
-      isLosing = false;
+      if (!losesReply) return reply;
+      losesReply = false;
       throw new Error('Connection is closed.');
     },
     { prefix: newPrefix(), onFailure: 'throw', deadlineMs: 10_000 },
@@ -41,12 +41,12 @@ function openRedis(): Opened {
   return {
     store,
     lose() {
-      isLosing = true;
+      losesReply = true;
     },
   };
 }
 
-// Nothing is lost on the way to this process's memory: the caller just does not listen.
+// The memory store has no replies to lose: the caller ignores the result.
 const openMemory = (): Opened => ({ store: memoryStore(), lose() {} });
 
 const stores: [name: string, open: () => Opened][] = [
@@ -54,7 +54,7 @@ const stores: [name: string, open: () => Opened][] = [
   ['memory', openMemory],
 ];
 
-describe.each(stores)('with the store in %s', (name, open) => {
+describe.each(stores)('ids in the %s store', (name, open) => {
   function setUp() {
     const { store, lose } = open();
     const limiter = createLimiter({ policies, store });
@@ -66,32 +66,32 @@ describe.each(stores)('with the store in %s', (name, open) => {
         ],
         { id },
       );
-    /** Asks without ever hearing the answer. */
-    const lost = async (ask: () => Promise<Decision>): Promise<void> => {
+    /** Makes a call whose reply is lost. */
+    const lost = async (call: () => Promise<Decision>): Promise<void> => {
       lose();
-      const heard = await ask().catch(({ code }) => code);
-      if (name === 'redis') expect(heard).toBe('ERR_STORE_UNAVAILABLE');
-      // One good call for each bad one and its repetition, so that the store goes on being asked.
-      await limiter.peek('many', 'nobody');
+      const result = await call().catch(({ code }) => code);
+      if (name === 'redis') expect(result).toBe('ERR_STORE_UNAVAILABLE');
+      // A successful call for each failed one, so that the breaker stays closed.
+      await limiter.peek('many', 'other key');
     };
     const used = async (policy: 'many' | 'other' | 'few', key: string): Promise<number> =>
       (await limiter.inspect(policy, key))?.used ?? 0;
     return { limiter, joint, lost, used };
   }
 
-  it(`of ${CALLS} calls whose answers were lost none is charged twice`, async () => {
+  it(`${CALLS} calls with lost replies are charged once each`, async () => {
     const { limiter, lost, used } = setUp();
     for (let call = 0; call < CALLS; call++) {
-      const ask = () => limiter.check('many', 'a', { id: `${call}` });
-      await lost(ask);
-      const again = await ask();
+      const check = () => limiter.check('many', 'a', { id: `${call}` });
+      await lost(check);
+      const again = await check();
       expect(again).toMatchObject({ allowed: true, cost: 1 });
-      if (call % 10 === 0) expect(copyOf(await ask())).toEqual(copyOf(again));
+      if (call % 10 === 0) expect(copyOf(await check())).toEqual(copyOf(again));
     }
     expect(await used('many', 'a')).toBe(CALLS);
   });
 
-  it(`of ${CALLS} joint calls whose answers were lost none is charged twice`, async () => {
+  it(`${CALLS} calls with two limits and lost replies are charged once each`, async () => {
     const { joint, lost, used } = setUp();
     const before = Date.now();
     for (let call = 0; call < CALLS; call++) {
@@ -104,54 +104,54 @@ describe.each(stores)('with the store in %s', (name, open) => {
     }
     expect(await used('many', 'a')).toBe(2 * CALLS);
     const spent = await used('other', 'a');
-    // A token bucket gains tokens meanwhile, one in 3.6 ms, until the answer has come.
+    // Meanwhile, the token bucket refills one token every 3.6 ms.
     const gained = Math.ceil((Date.now() - before) / 3.6) + 1;
     expect(spent).toBeLessThanOrEqual(CALLS);
     expect(spent).toBeGreaterThanOrEqual(CALLS - gained);
   });
 
-  it('the repeated answer is the first one, whatever has happened since then', async () => {
+  it('a repeated call gets the first decision, regardless of later calls', async () => {
     const { limiter, joint } = setUp();
-    const ask = () => limiter.check('many', 'a', { id: 'x', cost: 3 });
-    const first = [await ask(), await joint('b', 'y')];
+    const check = () => limiter.check('many', 'a', { id: 'x', cost: 3 });
+    const first = [await check(), await joint('b', 'y')];
     await sleep(5);
     await limiter.check('many', 'a', { cost: 7 });
     await limiter.check('many', 'b', { cost: 7 });
-    const again = [await ask(), await joint('b', 'y')];
+    const again = [await check(), await joint('b', 'y')];
     expect(copyOf(again)).toEqual(copyOf(first));
   });
 
-  it('the repeated answer can be given back', async () => {
+  it('a repeated call can be refunded', async () => {
     const { limiter, lost, used } = setUp();
-    const ask = () => limiter.check('many', 'a', { id: 'x', cost: 3 });
-    await lost(ask);
-    const { receipt } = await ask();
+    const check = () => limiter.check('many', 'a', { id: 'x', cost: 3 });
+    await lost(check);
+    const { receipt } = await check();
     expect(await limiter.refund(receipt!)).toBe(3);
     expect(await used('many', 'a')).toBe(0);
   });
 
-  it('calls under one id at the same time are one call', async () => {
+  it('concurrent calls under one id are charged once', async () => {
     const { limiter, joint, used } = setUp();
-    const asks = Array.from({ length: 100 }, () => limiter.check('many', 'a', { id: 'x' }));
-    const [first, ...others] = (await Promise.all(asks)).map(copyOf);
+    const calls = Array.from({ length: 100 }, () => limiter.check('many', 'a', { id: 'x' }));
+    const [first, ...others] = (await Promise.all(calls)).map(copyOf);
     for (const other of others) expect(other).toEqual(first);
     await Promise.all(Array.from({ length: 100 }, () => joint('b', 'x')));
     expect([await used('many', 'a'), await used('many', 'b')]).toEqual([1, 2]);
   });
 
-  it('an id that was denied is decided anew', async () => {
+  it('a denied call under an id is decided again', async () => {
     const { limiter, used } = setUp();
     const { receipt } = await limiter.check('few', 'a', { cost: 2 });
-    const ask = () => limiter.check('few', 'a', { id: 'x', cost: 2 });
-    expect((await ask()).allowed).toBe(false);
-    expect((await ask()).allowed).toBe(false);
+    const check = () => limiter.check('few', 'a', { id: 'x', cost: 2 });
+    expect((await check()).allowed).toBe(false);
+    expect((await check()).allowed).toBe(false);
     await limiter.refund(receipt!);
-    expect((await ask()).allowed).toBe(true);
-    expect((await ask()).allowed).toBe(true);
+    expect((await check()).allowed).toBe(true);
+    expect((await check()).allowed).toBe(true);
     expect(await used('few', 'a')).toBe(2);
   });
 
-  it('a joint call that was denied is decided anew', async () => {
+  it('a denied call with two limits under an id is decided again', async () => {
     const { limiter, used } = setUp();
     const { receipt } = await limiter.check('few', 'a', { cost: 3 });
     const limits = [
@@ -165,7 +165,7 @@ describe.each(stores)('with the store in %s', (name, open) => {
     expect([await used('many', 'a'), await used('few', 'a')]).toEqual([1, 1]);
   });
 
-  it('ids of different keys, policies and spellings do not meet', async () => {
+  it('equal ids of different keys and policies do not collide', async () => {
     const { limiter, used } = setUp();
     const keys = ['a', 'b', 'a=x', 'a:x', 'a%', '{a}', 'a}', '\ud800', '\ud801'];
     const ids = ['x', 'y', '=x', 'x:', ':', '%', '%003a', '{x}', '\ud800', '\ud801', 'l1h'];
@@ -178,21 +178,21 @@ describe.each(stores)('with the store in %s', (name, open) => {
     for (const key of keys) expect(await used('many', key)).toBe(ids.length);
   });
 
-  it('is forgotten when the window is over, and not before', async () => {
+  it('an id expires after one window', async () => {
     const { limiter } = setUp();
-    const ask = () => limiter.check('brief', 'a', { id: 'x' });
-    const first = await ask();
-    const again = await ask();
-    // On a machine that stood still for a window it would be right to have forgotten.
+    const check = () => limiter.check('brief', 'a', { id: 'x' });
+    const first = await check();
+    const again = await check();
+    // If the machine was blocked for a window, the id has expired.
     if (Date.now() - first.atMs < 300) expect(again.atMs).toBe(first.atMs);
     await sleep(350);
-    const anew = await ask();
-    expect(anew.allowed).toBe(true);
-    expect(anew.atMs).toBeGreaterThan(first.atMs);
+    const later = await check();
+    expect(later.allowed).toBe(true);
+    expect(later.atMs).toBeGreaterThan(first.atMs);
   });
 });
 
-it('in Redis nothing is remembered for longer than the longest window of the call', async () => {
+it('in Redis, the records of a call expire after its longest window', async () => {
   const prefix = newPrefix();
   const store = redisStore(world.send, { prefix, onFailure: 'throw', deadlineMs: 10_000 });
   const limiter = createLimiter({ policies, store });
@@ -220,25 +220,25 @@ it('in Redis nothing is remembered for longer than the longest window of the cal
   }
 });
 
-it(`${CUTS} connections cut between question and answer charge nothing twice`, async () => {
+it(`${CUTS} calls whose connection closes before the reply are charged once each`, async () => {
   const proxy = await startFaultProxy({ port: world.server.port });
   const client = await connect(proxy.port);
   const store = redisStore(client, {
     ...silent,
     prefix: newPrefix(),
     onFailure: 'deny',
-    // The client never tells what became of a command whose connection was lost.
+    // The client does not report commands of a lost connection.
     deadlineMs: 40,
   });
   const limiter = createLimiter({ policies, store });
   await limiter.check('many', 'a', { id: 'first' });
   for (let cut = 1; cut < CUTS; cut++) {
-    const ask = () => limiter.check('many', 'a', { id: `${cut}` });
+    const check = () => limiter.check('many', 'a', { id: `${cut}` });
     let drops = 0;
     proxy.onReply(() => (drops++ === 0 ? null : undefined));
-    expect((await ask()).degraded!.action).toBe('deny');
-    await vi.waitUntil(async () => (await ask()).allowed, { timeout: 20_000, interval: 30 });
-    for (let good = 0; good < 3; good++) await ask();
+    expect((await check()).degraded!.action).toBe('deny');
+    await vi.waitUntil(async () => (await check()).allowed, { timeout: 20_000, interval: 30 });
+    for (let good = 0; good < 3; good++) await check();
   }
   proxy.heal();
   expect((await limiter.inspect('many', 'a'))!.used).toBe(CUTS);
@@ -246,7 +246,7 @@ it(`${CUTS} connections cut between question and answer charge nothing twice`, a
   await proxy.stop();
 });
 
-describe('ids in Redis', () => {
+describe('id records in Redis', () => {
   const setUp = () => {
     const options = { prefix: newPrefix(), onFailure: 'throw', deadlineMs: 10_000 } as const;
     const limiterOf = (algorithm: 'sliding-log' | 'fixed-window', window: string) =>
@@ -262,7 +262,7 @@ describe('ids in Redis', () => {
       { policy: 'q', key: 'a' },
     ] as const;
 
-  it('survive other calls under the same id', async () => {
+  it('an id is kept if other calls have the same id', async () => {
     const { limiter, limiterOf } = setUp();
     const first = await limiter.check('p', 'a', { id: 'x' });
     await limiter.check('p', 'a', { id: 'x', cost: 2 });
@@ -272,7 +272,7 @@ describe('ids in Redis', () => {
     expect(copyOf(await limiter.check('p', 'a', { id: 'x' }))).toEqual(copyOf(first));
   });
 
-  it.each(['p', 'q'] as const)('are new after a reset of %s', async (policy) => {
+  it.each(['p', 'q'] as const)('a reset of %s deletes its ids', async (policy) => {
     const { limiter } = setUp();
     await limiter.check(joint(3), { id: 'x' });
     await limiter.reset(policy, 'a');

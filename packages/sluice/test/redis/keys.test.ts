@@ -7,12 +7,12 @@ const names = new KeyNames('s:');
 const named = (name: string, input: PolicyInput, key = 'user:42'): string =>
   names.of(definePolicy(name, input), key);
 
-/** Any text at all, also such that UTF-8 cannot hold. */
+/** Any text, also with lone surrogates, which UTF-8 cannot encode. */
 const anyText = fc.string({
   unit: fc.integer({ min: 0, max: 0xffff }).map((unit) => String.fromCharCode(unit)),
   minLength: 1,
 });
-/** Text that is likely to collide: made of the characters that mean something in a name. */
+/** Text that is likely to collide: it consists of the special characters of a name. */
 const trickyText = fc.string({
   unit: fc.constantFrom('{', '}', '%', '=', '/', 'L', '1', 'm', '0', '\ud83d'),
   minLength: 1,
@@ -20,7 +20,7 @@ const trickyText = fc.string({
 const text = fc.oneof(anyText, trickyText);
 
 describe('the name of a key', () => {
-  it('tells the key, the policy, the algorithm and the window', () => {
+  it('the name of a key contains the key, the policy, the algorithm and the window', () => {
     expect(named('perMinute', '100/1m')).toBe('s:{user:42}perMinuteL1m');
     expect(named('p', { limit: 5, window: 90_000, algorithm: 'sliding-counter' })).toBe(
       's:{user:42}pC90s',
@@ -34,10 +34,10 @@ describe('the name of a key', () => {
     expect(named('p', { limit: 5, window: 1, algorithm: 'fixed-window' })).toBe('s:{user:42}pF1ms');
   });
 
-  it('no two pairs of a policy and a key share a name, nor a name with that of records', () => {
+  it('names of different policies, keys and records are different', () => {
     const seen = new Map<string, string>();
-    const meet = (name: string, what: string): void => {
-      // As Redis gets it.
+    const expectUnique = (name: string, what: string): void => {
+      // The bytes that Redis receives.
       const bytes = Buffer.from(name, 'utf8').toString('latin1');
       expect(seen.get(bytes) ?? what).toBe(what);
       seen.set(bytes, what);
@@ -45,14 +45,14 @@ describe('the name of a key', () => {
     fc.assert(
       fc.property(text, text, (policy, key) => {
         const name = named(policy, '5/1m', key);
-        meet(name, JSON.stringify([policy, key]));
-        meet(names.ofRecords(name), JSON.stringify([policy, key, 'records']));
+        expectUnique(name, JSON.stringify([policy, key]));
+        expectUnique(names.ofRecords(name), JSON.stringify([policy, key, 'records']));
       }),
       { numRuns: 3000 },
     );
   });
 
-  it('nothing in a key or a policy chooses another slot: the first braces hold the key', () => {
+  it('the first braces of a name contain the key, which determines the slot', () => {
     fc.assert(
       fc.property(text, text, (policy, key) => {
         const name = named(policy, '5/1m', key);
@@ -71,7 +71,7 @@ describe('the slot of a key', () => {
     ['123456789', 0x31c3],
     ['foo', 12182],
     ['user1000', 3443],
-  ])('of {%s} is %i, as Redis counts', (tag, slot) => {
+  ])('slotOf of {%s} is %i, as in Redis', (tag, slot) => {
     expect(slotOf(`prefix{${tag}}rest`)).toBe(slot % 16_384);
   });
 });

@@ -1,4 +1,4 @@
-/** A connection that is slow, or silent for a while: what was charged meanwhile is put right. */
+/** Charges of calls whose reply is late, over slow or silent connections. */
 
 import { once } from 'node:events';
 import { Redis } from 'ioredis';
@@ -31,7 +31,7 @@ afterEach(() => {
 });
 afterAll(() => proxy?.stop());
 
-/** A limiter behind the proxy, and what Redis itself holds. */
+/** Returns a limiter behind the proxy, and a function that reads Redis directly. */
 async function setUp(onFailure: FailureAction = 'local') {
   const prefix = newPrefix();
   const store = redisStore(client, { ...silent, prefix, onFailure, deadlineMs: 100 });
@@ -40,7 +40,7 @@ async function setUp(onFailure: FailureAction = 'local') {
     policies: POLICIES,
     store: redisStore(world.send, { ...silent, prefix, onFailure: 'throw', deadlineMs: 10_000 }),
   });
-  // So that Redis knows the script.
+  // Loads the script into Redis.
   await limiter.peek('tokens', 'warm');
   const remaining = async (): Promise<number> => (await direct.peek('tokens', 'user')).remaining;
   return { store, limiter, remaining };
@@ -50,8 +50,8 @@ it('one lost command with eight checks is one failure', async () => {
   const { store, limiter } = await setUp('deny');
   for (let command = 1; command <= 4; command++) {
     proxy.blackHole(true);
-    const asking = Array.from({ length: 8 }, (_, key) => limiter.check('tokens', `${key}`));
-    const reasons = (await Promise.all(asking)).map(({ degraded }) => degraded?.reason);
+    const pending = Array.from({ length: 8 }, (_, key) => limiter.check('tokens', `${key}`));
+    const reasons = (await Promise.all(pending)).map(({ degraded }) => degraded?.reason);
     expect(reasons).toEqual(Array(8).fill('timeout'));
     expect([command, store.breaker]).toEqual([command, 'closed']);
   }
@@ -60,7 +60,7 @@ it('one lost command with eight checks is one failure', async () => {
 });
 
 describe('a reservation of 4,000 whose reply is late', () => {
-  /** The command and its reply take 150 ms each way. */
+  /** Makes a call whose command and reply take 150 ms each. */
   const reserve = async (onFailure: FailureAction) => {
     const redis = await setUp(onFailure);
     proxy.delay(150);
@@ -75,7 +75,7 @@ describe('a reservation of 4,000 whose reply is late', () => {
 
   for (const onFailure of ['local', 'allow'] as const) {
     it.each(copies)(
-      `and is settled at 100 before the reply (${onFailure}, %s)`,
+      `a late reservation is settled before its reply (${onFailure}, %s)`,
       async (_how, copy) => {
         const { limiter, remaining, receipt } = await reserve(onFailure);
         await limiter.settle(copy(receipt), 100);
@@ -84,19 +84,19 @@ describe('a reservation of 4,000 whose reply is late', () => {
     );
 
     it.each(copies)(
-      `and is settled at 100 after the reply (${onFailure}, %s)`,
+      `a late reservation is settled after its reply (${onFailure}, %s)`,
       async (_how, copy) => {
         const { limiter, remaining, receipt } = await reserve(onFailure);
         await vi.waitUntil(async () => (await remaining()) === 6000, soon);
         proxy.delay(0);
-        // A command that is answered was answered after the reservation.
+        // A reply to this command arrives after the reply to the reservation.
         await vi.waitUntil(async () => !(await limiter.peek('tokens', 'warm')).degraded, soon);
         await limiter.settle(copy(receipt), 100);
         await vi.waitUntil(async () => (await remaining()) === 9900, soon);
       },
     );
 
-    it.each(copies)(`and is refunded (${onFailure}, %s)`, async (_how, copy) => {
+    it.each(copies)(`a late reservation is refunded (${onFailure}, %s)`, async (_how, copy) => {
       const { limiter, remaining, receipt } = await reserve(onFailure);
       await limiter.refund(copy(receipt));
       await vi.waitUntil(async () => (await remaining()) === 6000, soon);
@@ -104,7 +104,7 @@ describe('a reservation of 4,000 whose reply is late', () => {
     });
   }
 
-  it('and was denied leaves no charge', async () => {
+  it('a late reservation of a denied caller leaves no charge', async () => {
     const { remaining } = await reserve('deny');
     await vi.waitUntil(async () => (await remaining()) === 6000, soon);
     await vi.waitUntil(async () => (await remaining()) === 10_000, soon);
@@ -112,7 +112,7 @@ describe('a reservation of 4,000 whose reply is late', () => {
 });
 
 it.each(['local', 'deny'] as const)(
-  'an acquire that is aborted while Redis is silent leaves no charge (%s)',
+  'an acquire that is aborted while the reply is late leaves no charge (%s)',
   async (onFailure) => {
     const { store, limiter, remaining } = await setUp(onFailure);
     proxy.delay(150);
@@ -122,7 +122,7 @@ it.each(['local', 'deny'] as const)(
     await turn();
     controller.abort();
     expect(await waiting).toMatchObject({ name: 'AbortError' });
-    // Others time out meanwhile, and the breaker opens.
+    // Meanwhile other calls time out and open the breaker.
     const others = vi.waitUntil(async () => {
       await Promise.all(['b', 'c'].map((key) => limiter.check('tokens', key)));
       return store.breaker === 'open';
@@ -136,9 +136,9 @@ it.each(['local', 'deny'] as const)(
   },
 );
 
-it('a refund of a denied call is sent again after Redis could not be reached', async () => {
+it('a refund of a denied call is sent again after Redis was unreachable', async () => {
   const { limiter, remaining } = await setUp('deny');
-  // The reply takes longer than the deadline, and after it the connection is gone.
+  // The reply arrives after the deadline, and then the connection is closed.
   proxy.onReply((bytes) => {
     proxy.onReply(undefined);
     setTimeout(() => {

@@ -1,17 +1,17 @@
-/** Callers at an even pace, each of whom measures its wait. */
+/** Makes calls at a constant rate and measures the wait of each. */
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import type { Decision } from '../../src/index.ts';
 
 const TICK_MS = 5;
 
-/** What became of one caller. */
+/** Marks of a call. */
 export const DEGRADED = 1;
 export const ADMITTED = 2;
 export const FAILED = 4;
-/** The store was not being asked any more when it called. */
-export const SPARED = 8;
-/** Its answer has come. */
+/** The breaker was open, so the call was not sent to the store. */
+export const NOT_SENT = 8;
+/** The call has settled. */
 export const DONE = 16;
 
 export interface Admission {
@@ -21,10 +21,10 @@ export interface Admission {
 
 export interface LoadOptions {
   readonly perSecond: number;
-  /** How many calls there will be at the most: room for them is made before. */
+  /** The most calls. Their memory is allocated at the start. */
   readonly most: number;
-  readonly ask: (call: number) => Promise<Decision>;
-  readonly isSpared?: () => boolean;
+  readonly check: (call: number) => Promise<Decision>;
+  readonly isNotSent?: () => boolean;
 }
 
 export class Load {
@@ -33,7 +33,7 @@ export class Load {
   readonly begunMs: Float64Array;
   readonly waitsMs: Float64Array;
   readonly marks: Uint8Array;
-  /** What the store admitted. */
+  /** The admissions by the store, without fallbacks. */
   readonly admissions: Admission[] = [];
   readonly reasons = new Set<string>();
   readonly errors: unknown[] = [];
@@ -44,7 +44,7 @@ export class Load {
 
   constructor(options: LoadOptions) {
     this.#options = options;
-    // Filled, so that the pages are there before anybody measures memory.
+    // Filled, so that the memory is in use before it is measured.
     this.begunMs = new Float64Array(options.most).fill(-1);
     this.waitsMs = new Float64Array(options.most).fill(-1);
     this.marks = new Uint8Array(options.most).fill(0);
@@ -62,7 +62,7 @@ export class Load {
   #tick(): void {
     const { perSecond, most } = this.#options;
     const due = Math.floor(((performance.now() - this.#startMs) * perSecond) / 1000);
-    // Each in a turn of its own, as they would come in by a socket: nobody waits for a neighbour.
+    // Each call in its own turn of the event loop, like requests of different sockets.
     while (this.count < Math.min(due, most)) {
       const call = this.count++;
       this.waiting++;
@@ -71,11 +71,11 @@ export class Load {
   }
 
   #call(call: number): void {
-    const { ask, isSpared } = this.#options;
+    const { check, isNotSent } = this.#options;
     const begunMs = performance.now();
     this.begunMs[call] = begunMs;
-    if (isSpared?.()) this.marks[call] |= SPARED;
-    ask(call).then(
+    if (isNotSent?.()) this.marks[call] |= NOT_SENT;
+    check(call).then(
       (decision) => this.#ended(call, begunMs, decision),
       (error) => {
         if (this.errors.length < 10) this.errors.push(error);
@@ -103,7 +103,7 @@ export class Load {
     return (this.marks[call] & mark) !== 0;
   }
 
-  /** The calls that began in [fromMs, toMs) and fit. */
+  /** Returns the calls that began in [fromMs, toMs) and for which `fits` returns true. */
   calls(fromMs: number, toMs: number, fits: (call: number) => boolean = () => true): number[] {
     const found: number[] = [];
     for (let call = 0; call < this.count; call++) {
@@ -113,14 +113,14 @@ export class Load {
     return found;
   }
 
-  /** The wait that all but one in so many of these calls stay within. */
+  /** Returns a percentile of the waits: 0.99 is the wait that 99 % do not exceed. */
   waitMs(calls: readonly number[], part: number): number {
     const waits = calls.map((call) => this.waitsMs[call]).sort((a, b) => a - b);
     return waits[Math.min(Math.floor(waits.length * part), waits.length - 1)] ?? 0;
   }
 }
 
-/** The most that was admitted for one key in any span of a window, by the time of the decisions. */
+/** Returns the most admissions of one key in any window, by the time of the decisions. */
 export function mostInAnyWindow(admissions: readonly Admission[], windowMs: number): number {
   const byKey = new Map<string, number[]>();
   for (const { key, atMs } of admissions) {
@@ -142,7 +142,7 @@ export function mostInAnyWindow(admissions: readonly Admission[], windowMs: numb
 
 let collect: (() => void) | undefined;
 
-/** The memory of this process, in MB, without what is only waiting to be collected. */
+/** Returns the memory of this process after a garbage collection, in MB. */
 export function residentMb(): number {
   if (collect === undefined) {
     setFlagsFromString('--expose-gc');

@@ -1,4 +1,4 @@
-/** The refusals of a real Redis, as they come out of a script: brought about, and put right. */
+/** Errors of a real Redis, as a script reports them. */
 import { beforeAll, describe, expect, it, vi } from 'vitest';
 import { createLimiter } from '../../src/index.ts';
 import { redisStore, type Send } from '../../src/stores/redis/index.ts';
@@ -17,7 +17,7 @@ interface Trouble {
 
 const command = (line: string): Promise<unknown> => world.server.command(...line.split(' '));
 
-/** Redis refuses, and by repeating the question it can be found out when that is over. */
+/** Errors after which a retry may succeed. */
 const PASSING: Trouble[] = [
   {
     code: 'NOSCRIPT',
@@ -67,15 +67,15 @@ const LASTING: Trouble[] = [
 
 function setUp(options: { readonly afterFirst?: () => Promise<unknown> } = {}) {
   let sent = 0;
-  const seen: string[] = [];
+  const replies: string[] = [];
   const send: Send = async (args, key) => {
     const isFirst = ++sent === 2;
     try {
       const reply = await world.send(args, key);
-      seen.push(JSON.stringify(reply));
+      replies.push(JSON.stringify(reply));
       return reply;
     } catch (error) {
-      seen.push((error as Error).message);
+      replies.push((error as Error).message);
       throw error;
     } finally {
       if (isFirst) await options.afterFirst?.();
@@ -83,19 +83,19 @@ function setUp(options: { readonly afterFirst?: () => Promise<unknown> } = {}) {
   };
   const store = redisStore(send, { prefix: newPrefix(), onFailure: 'deny', deadlineMs: 10_000 });
   const limiter = createLimiter({ policies: { p: '5/1h', q: '5/1h' }, store });
-  return { limiter, seen };
+  return { limiter, replies };
 }
 
-// So that the first command of each test is answered.
+// Loads the script, so that the first command of each test succeeds.
 beforeAll(async () => {
   await setUp().limiter.check('p', 'a');
 });
 
-describe('is over when Redis is asked once more', () => {
+describe('errors that end before the retry', () => {
   it.each(PASSING)(
     '$code: a retry succeeds and no decision is degraded',
     async ({ code, begin, end }) => {
-      const { limiter, seen } = setUp({ afterFirst: end });
+      const { limiter, replies } = setUp({ afterFirst: end });
       await limiter.check('p', 'a', { cost: 2 });
       await begin();
       try {
@@ -108,18 +108,18 @@ describe('is over when Redis is asked once more', () => {
       } finally {
         await end();
       }
-      expect(seen[1]).toContain(code);
+      expect(replies[1]).toContain(code);
       expect((await limiter.inspect('p', 'a'))!.used).toBe(4);
       expect((await limiter.inspect('q', 'a'))!.used).toBe(1);
     },
   );
 });
 
-describe('lasts', () => {
+describe('errors that last', () => {
   it.each(LASTING)(
     '$code: the decision is degraded and nothing is charged',
     async ({ code, begin, end }) => {
-      const { limiter, seen } = setUp();
+      const { limiter, replies } = setUp();
       const { receipt } = await limiter.check('p', 'a', { cost: 2 });
       await begin();
       try {
@@ -139,7 +139,7 @@ describe('lasts', () => {
       } finally {
         await end();
       }
-      expect(seen[1]).toContain(code);
+      expect(replies[1]).toContain(code);
       await vi.waitUntil(async () => !(await limiter.check('q', 'b')).degraded, soon);
       expect((await limiter.inspect('p', 'a'))!.used).toBe(2);
       expect(await limiter.inspect('q', 'a')).toBe(undefined);

@@ -1,4 +1,4 @@
-/** Ids and used receipts in Redis: bounded, small, and gone when they no longer matter. */
+/** Records of ids and used receipts in Redis: number, size and expiry. */
 import { describe, expect, it } from 'vitest';
 import { createLimiter, ManualClock, type PolicyOptions } from '../../src/index.ts';
 import { definePolicy } from '../../src/policy.ts';
@@ -41,7 +41,7 @@ describe('the store contract without a failure policy', () => {
 });
 
 describe('ids', () => {
-  it('take at most 100 bytes each, however long they are', async () => {
+  it('an id of any length takes at most 100 bytes', async () => {
     const prefix = newPrefix();
     const { limiter } = limiterOn(open(prefix), { p: '1000000/1h' });
     for (let call = 0; call < 1000; call++) {
@@ -52,7 +52,7 @@ describe('ids', () => {
     expect(bytes).toBeLessThanOrEqual(100_000);
   });
 
-  it('are at most 10,000 for a limit; beyond that others are evicted', async () => {
+  it('a limit has at most 10,000 ids, and evicts others beyond that', async () => {
     const prefix = newPrefix();
     const { limiter } = limiterOn(open(prefix), { p: '1000000/1h' });
     for (let call = 0; call < 10_400; call += 400) {
@@ -64,18 +64,18 @@ describe('ids', () => {
     expect((await limiter.check('p', 'a', { id: 'new' })).remaining).toBe(remaining);
   });
 
-  it('that have expired are deleted while others come', async () => {
+  it('expired ids are deleted while new ones are added', async () => {
     const prefix = newPrefix();
     const { clock, limiter } = limiterOn(open(prefix), { p: '1000000/1h' });
     for (let call = 0; call < 4000; call++) {
-      // About 500 of them are alive at a time.
+      // About 500 ids are valid at a time.
       clock.advance(HOUR_MS / 500);
       await limiter.check('p', 'a', { id: `${call}` });
     }
     expect(await world.client.hlen(`${prefix}{a}pL1h=`)).toBeLessThan(1200);
   });
 
-  it('under damaged records are an error of their key, and charge nothing', async () => {
+  it('damaged records fail only their own key and charge nothing', async () => {
     const prefix = newPrefix();
     const { limiter } = limiterOn(open(prefix), { p: '5/1h', q: '5/1h' });
     await world.client.lpush(`${prefix}{a}qL1h=`, 'x');
@@ -92,7 +92,7 @@ describe('ids', () => {
 });
 
 describe('used receipts', () => {
-  it('take at most 80 bytes each', async () => {
+  it('a used receipt takes at most 80 bytes', async () => {
     const prefix = newPrefix();
     const store = open(prefix);
     for (let made = 0; made < 1000; made++) {
@@ -103,7 +103,7 @@ describe('used receipts', () => {
     expect(bytes).toBeLessThanOrEqual(80_000);
   });
 
-  it('are known to other stores on the same keys', async () => {
+  it('a used receipt is used for other stores with the same keys', async () => {
     const prefix = newPrefix();
     const [one, other] = [open(prefix), open(prefix)];
     const { limiter } = limiterOn(one, { p: '1000000/1h' });
@@ -112,20 +112,20 @@ describe('used receipts', () => {
     expect(await other.adjustOnce('r', [refundAt(START_MS)], START_MS)).toBeUndefined();
   });
 
-  it('are remembered from the time of the charge, not from when they were used', async () => {
+  it('the lifetime of a used receipt starts with its charge, not with its use', async () => {
     const prefix = newPrefix();
     const store = open(prefix);
     const nowMs = START_MS + HOUR_MS;
     await store.adjustOnce('r', [refundAt(START_MS)], nowMs);
     const leftMs = await world.client.pttl(`${prefix}{a}pL1h=`);
-    // Two windows from the charge, and an hour more under a given clock.
+    // Two windows from the charge, and one more hour with an injected clock.
     expect(leftMs).toBeLessThanOrEqual(2 * HOUR_MS);
     expect(leftMs).toBeGreaterThan(2 * HOUR_MS - 60_000);
     await store.adjustOnce('late', [refundAt(START_MS)], START_MS + 2 * HOUR_MS);
     expect(await world.client.hlen(`${prefix}{a}pL1h=`)).toBe(1);
   });
 
-  it('are never evicted: a receipt that finds no room counts as used', async () => {
+  it('used receipts are not evicted: without room, a receipt counts as used', async () => {
     const prefix = newPrefix();
     const store = open(prefix);
     const { limiter } = limiterOn(store, { p: '1000000/1h' });
@@ -142,7 +142,7 @@ describe('used receipts', () => {
     expect(await world.client.hlen(`${prefix}{a}pL1h=`)).toBe(10_000);
   });
 
-  it('evict ids if there is no room', async () => {
+  it('used receipts evict ids if there is no room', async () => {
     const prefix = newPrefix();
     const store = open(prefix);
     const { limiter } = limiterOn(store, { p: '1000000/1h' });
@@ -155,11 +155,11 @@ describe('used receipts', () => {
   });
 });
 
-describe('receipts whose keys lie on several nodes', () => {
-  // One server stands for all nodes; the store sends a command for each slot.
+describe('receipts with keys on several nodes', () => {
+  // One server acts as all nodes. The store sends a command for each slot.
   const both = [refundAt(START_MS, 'a'), refundAt(START_MS, 'b')];
 
-  it('are used once', async () => {
+  it('a receipt with keys on two nodes is used once', async () => {
     const prefix = newPrefix();
     const store = open(prefix, world.send, true);
     const { limiter } = limiterOn(store, { p: '1000000/1h' });
@@ -169,11 +169,11 @@ describe('receipts whose keys lie on several nodes', () => {
     expect(await store.adjustOnce('r', both, START_MS)).toBeUndefined();
   });
 
-  it('stay unused if surely nothing was done', async () => {
+  it('a receipt stays unused if no node executed its refund', async () => {
     const prefix = newPrefix();
     let isDown = false;
     const send: Send = (args, key) => {
-      const isAdjust = args.some((word) => word.startsWith('adjust '));
+      const isAdjust = args.some((arg) => arg.startsWith('adjust '));
       if (isDown && isAdjust) return Promise.reject(new Error('CLUSTERDOWN Hash slot not served'));
       return world.send(args, key);
     };
@@ -187,10 +187,10 @@ describe('receipts whose keys lie on several nodes', () => {
     expect(await store.adjustOnce('r', both, START_MS)).toBeUndefined();
   });
 
-  it('count as used if something may have been done', async () => {
+  it('a receipt counts as used if a node may have executed its refund', async () => {
     const prefix = newPrefix();
     const send: Send = (args, key) => {
-      const isLost = key.includes('{b}') && args.some((word) => word.startsWith('adjust '));
+      const isLost = key.includes('{b}') && args.some((arg) => arg.startsWith('adjust '));
       return isLost ? Promise.reject(new Error('Connection is closed.')) : world.send(args, key);
     };
     const store = open(prefix, send, true);

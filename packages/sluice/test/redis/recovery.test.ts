@@ -1,4 +1,4 @@
-/** How soon calls are decided by Redis again when it can be reached again. */
+/** How soon Redis decides calls again after it has been unreachable. */
 import { once } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Redis } from 'ioredis';
@@ -28,7 +28,7 @@ describe.each(['ioredis', 'iovalkey', 'node-redis'] as const)('with %s', (name) 
     const { store, limiter } = limiterOn(client);
     await limiter.check('p', 'a');
     await server.kill();
-    // Long enough that without the event the next probe would be a while away.
+    // Long enough that without the event the next probe would be much later.
     await vi.waitUntil(
       async () => (await limiter.check('p', 'a')).degraded!.reason === 'open',
       soon,
@@ -39,7 +39,7 @@ describe.each(['ioredis', 'iovalkey', 'node-redis'] as const)('with %s', (name) 
     const ready = new Promise((resolve) => (client as Redis).once('ready', resolve));
     await server.restart();
     await ready;
-    // On a busy machine it may still time out.
+    // On a busy machine the call may still time out.
     expect((await limiter.check('p', 'a')).degraded?.reason).not.toBe('open');
     await vi.waitUntil(async () => !(await limiter.check('p', 'a')).degraded, soon);
     await store.close();
@@ -48,7 +48,7 @@ describe.each(['ioredis', 'iovalkey', 'node-redis'] as const)('with %s', (name) 
   });
 });
 
-it('after a planned Sentinel failover the limiter is back when a plain client is', async () => {
+it('after a planned Sentinel failover the limiter recovers like a plain client', async () => {
   const group = await startSentinel();
   const open = async (): Promise<Redis> => {
     const client = new Redis({
@@ -67,9 +67,12 @@ it('after a planned Sentinel failover the limiter is back when a plain client is
   /** The last time that a call failed. */
   const lastFailed = { plain: 0, limiter: 0 };
   let isRunning = true;
-  const run = async (who: keyof typeof lastFailed, call: () => Promise<unknown>): Promise<void> => {
+  const run = async (
+    caller: keyof typeof lastFailed,
+    call: () => Promise<unknown>,
+  ): Promise<void> => {
     while (isRunning) {
-      if (!(await call())) lastFailed[who] = performance.now();
+      if (!(await call())) lastFailed[caller] = performance.now();
       await sleep(10);
     }
   };
@@ -88,7 +91,7 @@ it('after a planned Sentinel failover the limiter is back when a plain client is
   await Promise.all(running);
   const [plainMs, limiterMs] = [lastFailed.plain, lastFailed.limiter].map((ms) => ms - startMs);
   if (isFull) console.log(`planned failover: plain ${plainMs} ms, limiter ${limiterMs} ms`);
-  // Both follow the master by themselves, and not at the same moment.
+  // The two clients find the new master independently, and not at the same time.
   expect(limiterMs).toBeLessThan(plainMs + 2500);
   await store.close();
   for (const client of [plain, own]) client.disconnect();

@@ -19,7 +19,7 @@ beforeAll(async () => {
 });
 afterAll(() => server.stop());
 
-/** A store on keys of its own, that notices every failure. */
+/** Returns a store with its own keys that throws if Redis fails. */
 function fresh({ client }: OpenClient): Store {
   return redisStore(client, { prefix: `t${opened++}:`, onFailure: 'throw', deadlineMs: 10_000 });
 }
@@ -149,11 +149,11 @@ describe('the Redis store', () => {
     ['prefix', { prefix: 7 }, '`prefix` to be text without braces'],
     ['onWarning', { onWarning: 'x' }, '`onWarning` to be a function'],
     ['cluster', { cluster: 'yes' }, '`cluster` to be a boolean'],
-    ['a misspelt option', { prefx: 'a' }, 'an object with only'],
+    ['misspelt option', { prefx: 'a' }, 'an object with only'],
     ['denyCache', { denyCache: { maxMs: 0 } }, '`denyCache.maxMs` to be an integer >= 1'],
     ['denyCache', { denyCache: { maxKeys: 1.5 } }, '`denyCache.maxKeys` to be an integer >= 1'],
     ['denyCache', { denyCache: { max: 1 } }, 'an object with only maxMs, maxKeys'],
-  ])('refuses a wrong %s', (_, options, message) => {
+  ])('redisStore rejects an invalid %s', (_, options, message) => {
     expect(() => redisStore(open.client, options as never)).toThrow(
       expect.objectContaining({
         code: 'ERR_INVALID_OPTION',

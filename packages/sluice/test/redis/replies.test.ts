@@ -1,6 +1,6 @@
 /**
- * Every kind of failure at every reply of a session: the caller is told something true each time,
- * and nobody is admitted whom Redis does not know of.
+ * Every kind of failure at every reply of a session. Each result that the caller gets is correct,
+ * and Redis has charged every admitted call.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
@@ -12,7 +12,7 @@ import { KEYS, LIMITS, limiterOn, nameOf, type Outcome, runSession } from './ses
 expectNoUnhandledRejections();
 const world = useRedis();
 
-/** What a fault does to a command: `real` sends it. */
+/** Replaces the reply to a command. `real` sends the command. */
 type Fault = (real: () => Promise<unknown>) => Promise<unknown>;
 
 const fails =
@@ -20,7 +20,7 @@ const fails =
   () =>
     Promise.reject(new Error(message));
 
-/** Redis says that it has not done it, and has not. */
+/** Errors of Redis for commands that it did not execute. */
 const NOT_DONE = [
   'NOSCRIPT No matching script. Please use EVAL.',
   "READONLY You can't write against a read only replica.",
@@ -38,7 +38,7 @@ const reshaped =
   async (real) =>
     change((await real()) as unknown[]);
 
-/** Not repeated, because it would not help, or because it may have been done. */
+/** Failures without a retry: it would not help, or the command may have been executed. */
 const FINAL: [kind: string, fault: Fault][] = [
   ['BUSY', fails('BUSY Redis is busy running a script.')],
   ['OOM', fails("OOM command not allowed when used memory > 'maxmemory'.")],
@@ -51,32 +51,32 @@ const FINAL: [kind: string, fault: Fault][] = [
     },
   ],
   [
-    'an answer that never comes',
+    'a missing reply',
     async (real) => {
       await real();
       return new Promise(() => {});
     },
   ],
   [
-    'an answer that comes too late',
+    'a late reply',
     async (real) => {
       const reply = await real();
       await sleep(1000);
       return reply;
     },
   ],
-  ['a reply of nothing', reshaped(() => null)],
-  ['a reply of text', reshaped(() => 'OK')],
-  ['a reply of a number', reshaped(() => 0)],
+  ['a null reply', reshaped(() => null)],
+  ['a text reply', reshaped(() => 'OK')],
+  ['a numeric reply', reshaped(() => 0)],
   ['an empty reply', reshaped(() => [])],
-  ['a reply without its end', reshaped((reply) => reply.slice(0, -2))],
-  ['a reply of nothing but the time', reshaped((reply) => reply.slice(0, 1))],
+  ['a truncated reply', reshaped((reply) => reply.slice(0, -2))],
+  ['a reply with only the time', reshaped((reply) => reply.slice(0, 1))],
   ['a reply of objects', reshaped(([now, ...rest]) => [now, ...rest.map((each) => ({ each }))])],
   ['a reply of nulls', reshaped(([now, ...rest]) => [now, ...rest.map(() => null)])],
   ['a reply of fractions', reshaped(([now, ...rest]) => [now, ...rest.map(() => '0.5')])],
 ];
 
-/** A session in which the commands from `first` to `last` meet a fault; counts what was sent. */
+/** Runs a session with a fault in the commands from `first` to `last`, and counts commands. */
 async function sessionWith(fault: Fault, first: number, last: number, deadlineMs: number) {
   const prefix = newPrefix();
   let sent = 0;
@@ -90,7 +90,7 @@ async function sessionWith(fault: Fault, first: number, last: number, deadlineMs
   return { outcome, prefix, sent };
 }
 
-/** What Redis holds after a session, asked without any faults in between. */
+/** Returns what Redis has charged to each key, read without faults. */
 async function charged(prefix: string): Promise<Map<string, number>> {
   const store = redisStore(world.send, { prefix, onFailure: 'throw', deadlineMs: 10_000 });
   const limiter = limiterOn(store);
@@ -101,118 +101,131 @@ async function charged(prefix: string): Promise<Map<string, number>> {
   return new Map(await Promise.all(states));
 }
 
-/** Admitted <= charged <= limit, for each key. */
-async function expectSound({ owed, untyped }: Outcome, prefix: string): Promise<void> {
+/** Expects admitted <= charged <= limit, for each key. */
+async function expectConsistent({ admitted, untyped }: Outcome, prefix: string): Promise<void> {
   expect(untyped).toEqual([]);
-  const held = await charged(prefix);
+  const costs = await charged(prefix);
   for (const [policy, key] of KEYS) {
     const name = nameOf(policy, key);
-    expect([name, held.get(name)! >= (owed.get(name) ?? 0)]).toEqual([name, true]);
-    expect([name, held.get(name)! <= LIMITS[policy]]).toEqual([name, true]);
+    expect([name, costs.get(name)! >= (admitted.get(name) ?? 0)]).toEqual([name, true]);
+    expect([name, costs.get(name)! <= LIMITS[policy]]).toEqual([name, true]);
   }
 }
 
-const PATIENT_MS = 10_000;
+const LONG_DEADLINE_MS = 10_000;
 
-/** The session without faults: what it says, and how many commands that takes. */
-async function flawless() {
-  // Once before, so that Redis knows the script.
-  await sessionWith((real) => real(), 1, 0, PATIENT_MS);
-  const { outcome, prefix, sent } = await sessionWith((real) => real(), 1, 0, PATIENT_MS);
+/** Runs the session without faults. Returns its results, commands and charges. */
+async function sessionWithoutFaults() {
+  // The first run loads the script into Redis.
+  await sessionWith((real) => real(), 1, 0, LONG_DEADLINE_MS);
+  const { outcome, prefix, sent } = await sessionWith((real) => real(), 1, 0, LONG_DEADLINE_MS);
   expect([outcome.degraded, outcome.failed]).toEqual([0, 0]);
-  await expectSound(outcome, prefix);
-  return { answers: outcome.answers, sent, held: await charged(prefix) };
+  await expectConsistent(outcome, prefix);
+  return { results: outcome.results, sent, costs: await charged(prefix) };
 }
+
+const isSlowKind = (kind: string): boolean => ['a missing reply', 'a late reply'].includes(kind);
 
 const upTo = (count: number): number[] => Array.from({ length: count }, (_, index) => index + 1);
 
-it('a session without faults has a command a question, and always the same answers', async () => {
-  const { answers, sent } = await flawless();
-  expect(sent).toBe(answers.length);
-  expect(answers.length).toBeGreaterThanOrEqual(12);
-  expect((await flawless()).answers).toEqual(answers);
+it('a session without faults sends one command per call and is deterministic', async () => {
+  const { results, sent } = await sessionWithoutFaults();
+  expect(sent).toBe(results.length);
+  expect(results.length).toBeGreaterThanOrEqual(12);
+  expect((await sessionWithoutFaults()).results).toEqual(results);
 });
 
-describe('what Redis says it has not done is asked once more, and nobody notices', () => {
-  it.each(NOT_DONE)('%s at every reply', async (_kind, fault) => {
-    const { answers, sent, held } = await flawless();
-    await Promise.all(
-      upTo(sent).map(async (at) => {
-        const session = await sessionWith(fault, at, at, PATIENT_MS);
-        expect(session.outcome.answers).toEqual(answers);
-        expect(session.sent).toBe(sent + 1);
-        expect(await charged(session.prefix)).toEqual(held);
-      }),
-    );
-  });
-
-  // A script that is missing is sent whole, so it takes more than two of these.
-  it.each(NOT_DONE.slice(1))(
-    '%s twice in a row is told, and nothing was done',
+describe('commands that Redis did not execute are retried once', () => {
+  it.each(NOT_DONE)(
+    '%s at any reply is retried without an effect on the results',
     async (_kind, fault) => {
-      const { sent } = await flawless();
+      const { results, sent, costs } = await sessionWithoutFaults();
       await Promise.all(
         upTo(sent).map(async (at) => {
-          const { outcome, prefix } = await sessionWith(fault, at, at + 1, PATIENT_MS);
-          expect(outcome.degraded + outcome.failed).toBe(1);
-          await expectSound(outcome, prefix);
+          const session = await sessionWith(fault, at, at, LONG_DEADLINE_MS);
+          expect(session.outcome.results).toEqual(results);
+          expect(session.sent).toBe(sent + 1);
+          expect(await charged(session.prefix)).toEqual(costs);
         }),
       );
     },
   );
 
-  it('a refund that was refused twice can be tried again', async () => {
-    let refusals = 0;
+  // Without NOSCRIPT: after it the store sends the whole script, which is retried once more.
+  it.each(NOT_DONE.slice(1))(
+    '%s twice in a row fails one call, which is not executed',
+    async (_kind, fault) => {
+      const { sent } = await sessionWithoutFaults();
+      await Promise.all(
+        upTo(sent).map(async (at) => {
+          const { outcome, prefix } = await sessionWith(fault, at, at + 1, LONG_DEADLINE_MS);
+          expect(outcome.degraded + outcome.failed).toBe(1);
+          await expectConsistent(outcome, prefix);
+        }),
+      );
+    },
+  );
+
+  it('a refund that Redis rejected twice can be retried', async () => {
+    let rejections = 0;
     const send: Send = (args, key) =>
-      refusals-- > 0 ? Promise.reject(new Error('LOADING wait')) : world.send(args, key);
-    const store = redisStore(send, { prefix: newPrefix(), deadlineMs: PATIENT_MS });
+      rejections-- > 0 ? Promise.reject(new Error('LOADING wait')) : world.send(args, key);
+    const store = redisStore(send, { prefix: newPrefix(), deadlineMs: LONG_DEADLINE_MS });
     const limiter = limiterOn(store);
     const { receipt } = await limiter.check('p', 'a', { cost: 3 });
-    refusals = 2;
+    rejections = 2;
     await expect(limiter.refund(receipt!)).rejects.toMatchObject({ code: 'ERR_STORE_UNAVAILABLE' });
     expect(await limiter.refund(receipt!)).toBe(3);
     expect(await limiter.refund(receipt!)).toBe(0);
   });
 
-  it('what is refused too late to be in time is not asked for again', async () => {
-    const asked: string[] = [];
+  it('a command that is rejected after its deadline is not retried', async () => {
+    const commands: string[] = [];
     const send: Send = async (args) => {
-      asked.push(args[0]);
+      commands.push(args[0]);
       await sleep(30);
       throw new Error('LOADING Redis is loading the dataset in memory');
     };
     const store = redisStore(send, { prefix: newPrefix(), onFailure: 'local', deadlineMs: 20 });
     const limiter = limiterOn(store);
-    // On a busy machine the refusal may be heard before the deadline is.
+    // On a busy machine the error may be handled before the deadline.
     expect((await limiter.check('p', 'a')).degraded!.reason).toMatch(/timeout|error/);
-    // By then it would have been sent again, and charged here and there.
+    // By now a retry would have been sent.
     await sleep(100);
-    expect(asked.filter((name) => name.startsWith('EVAL'))).toHaveLength(1);
+    expect(commands.filter((name) => name.startsWith('EVAL'))).toHaveLength(1);
   });
 });
 
-describe('what may have been done, or would fail again, is told', () => {
-  it.each(FINAL)('%s at every reply', async (kind, fault) => {
-    const { sent } = await flawless();
-    const isSlow = kind.startsWith('an answer');
-    await Promise.all(
-      upTo(sent).map(async (at) => {
-        const { outcome, prefix } = await sessionWith(fault, at, at, isSlow ? 40 : PATIENT_MS);
-        expect(outcome.degraded + outcome.failed).toBeGreaterThanOrEqual(1);
-        if (!isSlow) expect(outcome.degraded + outcome.failed).toBe(1);
-        await expectSound(outcome, prefix);
-      }),
-    );
-  });
+describe('commands that may have been executed are not retried', () => {
+  it.each(FINAL)(
+    '%s at any reply fails the call and keeps charges consistent',
+    async (kind, fault) => {
+      const { sent } = await sessionWithoutFaults();
+      const isSlow = isSlowKind(kind);
+      await Promise.all(
+        upTo(sent).map(async (at) => {
+          const { outcome, prefix } = await sessionWith(
+            fault,
+            at,
+            at,
+            isSlow ? 40 : LONG_DEADLINE_MS,
+          );
+          expect(outcome.degraded + outcome.failed).toBeGreaterThanOrEqual(1);
+          if (!isSlow) expect(outcome.degraded + outcome.failed).toBe(1);
+          await expectConsistent(outcome, prefix);
+        }),
+      );
+    },
+  );
 
-  it.each(FINAL)('%s from any reply on', async (kind, fault) => {
-    const { sent } = await flawless();
-    const deadlineMs = kind.startsWith('an answer') ? 40 : PATIENT_MS;
+  it.each(FINAL)('%s from any reply on keeps charges consistent', async (kind, fault) => {
+    const { sent } = await sessionWithoutFaults();
+    const deadlineMs = isSlowKind(kind) ? 40 : LONG_DEADLINE_MS;
     await Promise.all(
       upTo(sent).map(async (at) => {
         const { outcome, prefix } = await sessionWith(fault, at, 1e6, deadlineMs);
         expect(outcome.degraded + outcome.failed).toBeGreaterThanOrEqual(1);
-        await expectSound(outcome, prefix);
+        await expectConsistent(outcome, prefix);
       }),
     );
   });

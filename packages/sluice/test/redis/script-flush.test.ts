@@ -1,4 +1,4 @@
-/** Redis may forget the script at any time: it is sent again, and nobody notices. */
+/** Redis may delete the script at any time. The store sends it again. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, it } from 'vitest';
 import { createLimiter } from '../../src/index.ts';
@@ -18,7 +18,7 @@ const policies = {
   fixed: { limit: 1_000_000, window: '100d', algorithm: 'fixed-window' },
 } as const;
 
-it(`${DECISIONS} decisions while the script is forgotten 100 times a second`, async () => {
+it(`${DECISIONS} decisions are exact while the script is flushed repeatedly`, async () => {
   const flusher = await connect(world.server.port);
   let flushes = 0;
   let isOver = false;
@@ -52,7 +52,7 @@ it(`${DECISIONS} decisions while the script is forgotten 100 times a second`, as
         if (place === 1) charged.refunded += await limiter.refund(decision.receipt!);
       }),
     );
-    // The short form is too quick for many flushes, unless it takes its time.
+    // Without a pause, the short form would end after few flushes.
     if (!isFull) await sleep(2);
   }
   isOver = true;
@@ -63,8 +63,8 @@ it(`${DECISIONS} decisions while the script is forgotten 100 times a second`, as
   expect(refunded).toBe(DECISIONS / AT_ONCE);
   expect((await limiter.inspect('log', 'a'))!.used).toBe(single + joint - refunded);
   expect((await limiter.inspect('fixed', 'a'))!.used).toBe(joint);
-  // Otherwise nothing has been put to the test.
+  // Asserts that flushes had an effect.
   expect(resent).toBeGreaterThan(5);
   if (isFull)
-    console.log(`script flush: ${DECISIONS} decisions, ${flushes} flushes, ${resent} sent whole`);
+    console.log(`script flush: ${DECISIONS} decisions, ${flushes} flushes, ${resent} scripts sent`);
 });

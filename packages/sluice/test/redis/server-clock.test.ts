@@ -1,4 +1,4 @@
-/** What happens when the clock of the Redis server steps, and when a policy changes meanwhile. */
+/** Steps of the clock of the Redis server, and changes of a limit. */
 import { execFileSync } from 'node:child_process';
 import { closeSync, mkdtempSync, openSync, rmSync, writeFileSync, writeSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -17,10 +17,10 @@ const ALGORITHMS: readonly AlgorithmName[] = [
   'token-bucket',
 ];
 
-/** So long that no test meets the end of a fixed window. */
+/** So long that no fixed window ends during a test. */
 const WINDOW_MS = 30 * 86_400_000;
 
-/** A clock that is off by as many microseconds as the first 8 bytes of a file say. */
+/** Adds the microseconds in the first 8 bytes of a file to the time. */
 const SHIFTED_CLOCK = `
 #include <fcntl.h>
 #include <stdlib.h>
@@ -52,12 +52,12 @@ function hasCompiler(): boolean {
   }
 }
 
-describe.runIf(hasCompiler())('a server whose clock steps', () => {
+describe.runIf(hasCompiler())('a step of the server clock', () => {
   const folder = mkdtempSync(join(tmpdir(), 'sluice-clock-'));
   const file = join(folder, 'shift');
   let server: RedisServer;
 
-  /** Makes the server's clock differ from the true one. */
+  /** Sets the difference between the clock of the server and the real time. */
   function shiftTo(ms: number): void {
     const bytes = Buffer.alloc(8);
     bytes.writeBigInt64LE(BigInt(Math.round(ms)) * 1000n);
@@ -92,17 +92,17 @@ describe.runIf(hasCompiler())('a server whose clock steps', () => {
     return createLimiter({ policies, store });
   }
 
-  it('has the clock that the test sets', async () => {
+  it('the test sets the clock of the server', async () => {
     shiftTo(-7_200_000);
     const [seconds] = await server.command<string[]>('TIME');
     shiftTo(0);
     expect(Math.abs(Number(seconds) - (Date.now() / 1000 - 7200))).toBeLessThan(60);
   });
 
-  it.each(ALGORITHMS)('grants nothing twice if it steps back: %s', async (algorithm) => {
+  it.each(ALGORITHMS)('a clock that steps back admits nothing twice: %s', async (algorithm) => {
     const limiter = open(algorithm);
     expect((await limiter.check('p', 'a', { cost: 5 })).allowed).toBe(true);
-    // To before the key was written and back, each time less than a window.
+    // To times before the charge and back, each less than a window apart.
     for (const windows of [-0.3, -0.97, -0.5, -0.99, 0]) {
       shiftTo(windows * WINDOW_MS);
       expect((await limiter.check('p', 'a')).allowed).toBe(false);
@@ -110,7 +110,7 @@ describe.runIf(hasCompiler())('a server whose clock steps', () => {
     }
   });
 
-  it.each(ALGORITHMS)('keeps what is charged after a step back: %s', async (algorithm) => {
+  it.each(ALGORITHMS)('a charge after a step back is kept: %s', async (algorithm) => {
     shiftTo(0);
     const limiter = open(algorithm);
     await limiter.check('p', 'a', { cost: 2 });
@@ -123,15 +123,18 @@ describe.runIf(hasCompiler())('a server whose clock steps', () => {
     shiftTo(0);
   });
 
-  it.each(ALGORITHMS)('grants anew what expired while it was ahead: %s', async (algorithm) => {
-    const limiter = open(algorithm);
-    await limiter.check('p', 'a', { cost: 5 });
-    // Redis deletes the key as soon as it is read: a step ahead cannot be told from time.
-    shiftTo(3 * WINDOW_MS);
-    await limiter.peek('p', 'a');
-    shiftTo(0);
-    expect((await limiter.check('p', 'a', { cost: 5 })).allowed).toBe(true);
-  });
+  it.each(ALGORITHMS)(
+    'a charge that expired while the clock was ahead no longer counts: %s',
+    async (algorithm) => {
+      const limiter = open(algorithm);
+      await limiter.check('p', 'a', { cost: 5 });
+      // Redis deletes the expired key when it is read, as after a real wait.
+      shiftTo(3 * WINDOW_MS);
+      await limiter.peek('p', 'a');
+      shiftTo(0);
+      expect((await limiter.check('p', 'a', { cost: 5 })).allowed).toBe(true);
+    },
+  );
 });
 
 describe('a token bucket whose limit is lowered', () => {
@@ -146,7 +149,7 @@ describe('a token bucket whose limit is lowered', () => {
     return createLimiter({ policies: { p: policy }, store, clock });
   }
 
-  /** How long the key lives, of which an hour because the clock is a given one. */
+  /** Returns the TTL of the key, without the additional hour for injected clocks. */
   const lifeOf = async (prefix: string): Promise<number> =>
     (await world.client.pttl(`${prefix}{a}pT1s`)) - 3_600_000;
 
@@ -154,17 +157,20 @@ describe('a token bucket whose limit is lowered', () => {
     ['a charge', (limiter: ReturnType<typeof open>) => limiter.check('p', 'a')],
     ['a denial', (limiter: ReturnType<typeof open>) => limiter.check('p', 'a', { cost: 3000 })],
     ['a peek', (limiter: ReturnType<typeof open>) => limiter.peek('p', 'a')],
-  ])('keeps its key until it is full under the new limit, after %s', async (_, ask) => {
-    const prefix = newPrefix();
-    await open(prefix, 300_000).check('p', 'a', { cost: 2000 });
-    expect(await lifeOf(prefix)).toBeLessThanOrEqual(7);
-    await ask(open(prefix, 10));
-    const leftMs = await lifeOf(prefix);
-    expect(leftMs).toBeGreaterThan(200_000 - 10_000);
-    expect(leftMs).toBeLessThanOrEqual(200_200);
-  });
+  ])(
+    'a token bucket keeps its key until it is full under the new limit, after %s',
+    async (_, call) => {
+      const prefix = newPrefix();
+      await open(prefix, 300_000).check('p', 'a', { cost: 2000 });
+      expect(await lifeOf(prefix)).toBeLessThanOrEqual(7);
+      await call(open(prefix, 10));
+      const leftMs = await lifeOf(prefix);
+      expect(leftMs).toBeGreaterThan(200_000 - 10_000);
+      expect(leftMs).toBeLessThanOrEqual(200_200);
+    },
+  );
 
-  it('sets a new lifetime also if the charge refills in less than a millisecond', async () => {
+  it('a token bucket has a new TTL even if the charge refills within a millisecond', async () => {
     const prefix = newPrefix();
     await open(prefix, 3_000_000).check('p', 'a', { cost: 2999 });
     await open(prefix, 2000).check('p', 'a');

@@ -1,4 +1,4 @@
-/** The servers that other tests rely on, put to the test themselves. */
+/** Tests of the Redis servers that other tests use. */
 import { execFileSync, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, mkdtempSync, rmSync } from 'node:fs';
@@ -22,7 +22,7 @@ const soon = { timeout: 20_000, interval: 25 };
 
 beforeAll(() => void execFileSync(ensureServices, ['redis', 'openssl']), 300_000);
 
-/** Runs a task on a server of its own. */
+/** Runs a task on its own server. */
 async function withRedis(options: RedisOptions, task: (server: RedisServer) => Promise<void>) {
   const server = await startRedis(options);
   try {
@@ -32,8 +32,8 @@ async function withRedis(options: RedisOptions, task: (server: RedisServer) => P
   }
 }
 
-/** Whether nobody listens on this port, so that its server is gone, however slow its burial. */
-async function isDeserted(port: number): Promise<boolean> {
+/** Returns whether no process listens on this port. */
+async function isUnused(port: number): Promise<boolean> {
   const socket = connect({ host: '127.0.0.1', port });
   const [error] = await Promise.race([once(socket, 'connect'), once(socket, 'error')]).catch(
     (e) => [e],
@@ -48,17 +48,17 @@ describe('ensure-services', () => {
     return { status, stdout, stderr };
   };
 
-  it('says nothing when all is there', () => {
+  it('ensure-services prints nothing if all services are installed', () => {
     expect(run('redis', 'openssl')).toEqual({ status: 0, stdout: '', stderr: '' });
   });
 
-  it('refuses a service that it does not know, and names the others', () => {
+  it('ensure-services rejects an unknown service and lists the known ones', () => {
     const { status, stderr } = run('redis', 'carousel');
     expect(status).toBe(2);
     expect(stderr).toContain('unknown service carousel; known are: redis openssl nginx');
   });
 
-  it('says what is missing and how to get it where it cannot install', () => {
+  it('ensure-services names missing services and the command to install them', () => {
     const env = { PATH: '/nowhere' };
     const { status, stderr } = spawnSync('/bin/bash', [ensureServices, 'redis'], { env });
     expect(status).toBe(1);
@@ -67,11 +67,11 @@ describe('ensure-services', () => {
   });
 });
 
-describe('a server alone', () => {
+describe('a standalone server', () => {
   const kept = mkdtempSync(`${tmpdir()}/sluice-kept-`);
   afterAll(() => rmSync(kept, { recursive: true }));
 
-  it('answers with text, numbers, nothing, lists and errors', () =>
+  it('a server replies with text, numbers, null, lists and errors', () =>
     withRedis({}, async (server) => {
       expect(server.url).toBe(`redis://127.0.0.1:${server.port}`);
       expect(await server.command('SET', 'key', 'a\r\nü€')).toBe('OK');
@@ -87,7 +87,7 @@ describe('a server alone', () => {
       expect((await server.command('GET', 'large')) === large).toBe(true);
     }));
 
-  it('starts again on the same port, and as new', () =>
+  it('a server restarts on the same port without data', () =>
     withRedis({}, async (server) => {
       const { pid, port } = server;
       await server.command('SET', 'key', 'value');
@@ -100,7 +100,7 @@ describe('a server alone', () => {
       expect(server.pid).not.toBe(pid);
     }));
 
-  it('is silent while it is paused, and answers late', () =>
+  it('a paused server replies after it is resumed', () =>
     withRedis({}, async (server) => {
       await server.pause();
       const late = command(server.port, ['PING']);
@@ -112,7 +112,7 @@ describe('a server alone', () => {
       await server.pause();
     }));
 
-  it('keeps its data in a folder that it is given', async () => {
+  it('a server keeps its data in the `folder` option', async () => {
     const options = { folder: kept, args: ['--appendonly', 'yes', '--appendfsync', 'always'] };
     await withRedis(options, async (server) => {
       await server.command('SET', 'key', 'value');
@@ -125,7 +125,7 @@ describe('a server alone', () => {
     });
   });
 
-  it('speaks TLS, with a certificate that the authority vouches for, and wants the password', () =>
+  it('a server with TLS and a password rejects other certificates and passwords', () =>
     withRedis({ tls: true, password: 'p w/d' }, async (server) => {
       const { port, tlsCa: tls = '' } = server;
       expect(server.url).toBe(`rediss://:p%20w%2Fd@127.0.0.1:${port}`);
@@ -139,7 +139,7 @@ describe('a server alone', () => {
       });
     }));
 
-  it('lets users do what the access list says, and the administrator everything', () =>
+  it('users have the rights of the access list, and the administrator has all', () =>
     withRedis({ acl: ['default off', 'reader on >secret ~a:* +get'] }, async (server) => {
       const reader = { username: 'reader', password: 'secret' };
       const read = (...words: string[]) => command(server.port, words, reader);
@@ -152,7 +152,7 @@ describe('a server alone', () => {
       expect(await read('GET', 'a:1')).toBeNull();
     }));
 
-  it('that cannot start says why in its own words', async () => {
+  it('the error of a server that cannot start has its output', async () => {
     await expect(startRedis({ args: ['--maxmemory', 'much'] })).rejects.toThrow(
       /ended with code 1\n[\s\S]*argument must be a memory value/,
     );
@@ -162,7 +162,7 @@ describe('a server alone', () => {
   });
 
   it.each(['SIGKILL', 'SIGTERM', 'SIGINT', 'exit'] as const)(
-    'ends with the process that started it, and leaves no folder: %s',
+    'a server ends with its parent process and deletes its folder: %s',
     async (how) => {
       const program = `
         import { startRedis } from '${root}tools/servers/redis.mjs';
@@ -175,40 +175,40 @@ describe('a server alone', () => {
       const [line] = await once(child.stdout, 'data');
       const { port, folder } = JSON.parse(String(line));
       if (how !== 'exit') {
-        expect(await isDeserted(port)).toBe(false);
+        expect(await isUnused(port)).toBe(false);
         child.kill(how);
       }
-      await vi.waitUntil(async () => (await isDeserted(port)) && !existsSync(folder), soon);
+      await vi.waitUntil(async () => (await isUnused(port)) && !existsSync(folder), soon);
     },
   );
 });
 
-describe('servers with sentinels', () => {
+describe('Sentinel', () => {
   let group: SentinelGroup;
   beforeAll(async () => {
     group = await startSentinel();
   });
   afterAll(() => group?.stop());
 
-  /** Sentinels cut all clients off a server whose role they change, maybe also this one. */
+  /** Returns the role. A sentinel that changes it closes all connections, maybe also this one. */
   const roleOf = (server: RedisServer) =>
     server.command<string[]>('ROLE').then(
       ([role]) => role,
       () => 'unknown',
     );
 
-  it('begin with one master and two replicas, and all three sentinels know', async () => {
+  it('Sentinel starts with one master, two replicas and three sentinels in agreement', async () => {
     expect(await group.currentMaster()).toBe(group.master.port);
     expect(await Promise.all([group.master, ...group.replicas].map(roleOf))).toEqual([
       ...['master', 'slave', 'slave'],
     ]);
     for (const { port } of group.sentinels) {
-      const words = ['SENTINEL', 'CKQUORUM', group.masterName];
-      expect(await command(port, words)).toContain('OK 3 usable');
+      const args = ['SENTINEL', 'CKQUORUM', group.masterName];
+      expect(await command(port, args)).toContain('OK 3 usable');
     }
   });
 
-  it('fail over when the master is killed, take it back, and fail over when told', async () => {
+  it('Sentinel fails over when the master is killed, and on command', async () => {
     await group.master.kill();
     await vi.waitUntil(async () => (await group.currentMaster()) !== group.master.port, soon);
     const port = await group.currentMaster();
@@ -222,14 +222,14 @@ describe('servers with sentinels', () => {
   });
 });
 
-describe('a cluster', () => {
+describe('Cluster', () => {
   let cluster: Cluster;
   beforeAll(async () => {
     cluster = await startCluster();
   });
   afterAll(() => cluster?.stop());
 
-  it('shares the slots among three masters, each with a replica', async () => {
+  it('a Cluster has three masters with a third of the slots and a replica each', async () => {
     const slots = [0, 5461, 5462, 10_922, 10_923, 16_383];
     expect(await Promise.all(slots.map(cluster.ownerOf))).toEqual([0, 0, 1, 1, 2, 2]);
     const ports = cluster.nodes.map(({ port }) => port);
@@ -238,12 +238,14 @@ describe('a cluster', () => {
         Number(new URL(url).port),
         ['CLUSTER', 'SLOTS'],
       );
-      const pairs = parts.sort(([a], [b]) => a - b).map(([, , ...who]) => who.map((w) => w[1]));
+      const pairs = parts
+        .sort(([a], [b]) => a - b)
+        .map(([, , ...nodes]) => nodes.map((node) => node[1]));
       expect(pairs).toEqual([0, 1, 2].map((index) => [ports[index], ports[index + 3]]));
     }
   });
 
-  it('moves a slot with the keys in it, and clients meet ASK and TRYAGAIN meanwhile', async () => {
+  it('moveSlot moves a slot with its keys, with ASK and TRYAGAIN errors meanwhile', async () => {
     const slot = await cluster.nodes[0].command<number>('CLUSTER', 'KEYSLOT', '{tag}');
     const from = await cluster.ownerOf(slot);
     const to = (from + 1) % 3;
@@ -270,7 +272,7 @@ describe('a cluster', () => {
     }
   });
 
-  it('goes on with the replica when a master is killed', async () => {
+  it('a Cluster promotes the replica of a killed master', async () => {
     await cluster.nodes[2].kill();
     await vi.waitUntil(async () => (await cluster.ownerOf(16_383)) === 5, soon);
     const ofReplica = () => cluster.nodes[5].command('CLUSTER', 'INFO');

@@ -1,7 +1,7 @@
 /**
- * A session of all that a limiter can be asked, one after the other, on a clock that stands still:
- * without faults its answers are always the same. It keeps the books of a careful caller, who knows
- * what was admitted, and counts as gone whatever was to be given back.
+ * A session of all methods of a limiter, in sequence, on a clock that does not move. Without faults
+ * its results are always the same. It sums the admitted cost of each key. A refund is subtracted
+ * even if it fails, because the store may have applied it.
  */
 import {
   createLimiter,
@@ -23,7 +23,7 @@ export const POLICIES = {
 export type PolicyName = keyof typeof POLICIES;
 export const LIMITS: Readonly<Record<PolicyName, number>> = { p: 5, q: 4, f: 6 };
 
-/** Everything that a session touches. */
+/** All keys that a session uses. */
 export const KEYS: readonly (readonly [PolicyName, string])[] = [
   ['p', 'a'],
   ['p', 'b'],
@@ -36,25 +36,25 @@ export const KEYS: readonly (readonly [PolicyName, string])[] = [
 export const limiterOn = (store: Store) =>
   createLimiter({ policies: POLICIES, store, clock: new ManualClock(START_MS) });
 
-/** What the caller was told, and what must be charged because of it. */
+/** The results of a session, and the cost that must be charged because of them. */
 export interface Outcome {
-  /** Answers as JSON; instead of an error its code. */
-  readonly answers: readonly string[];
-  /** Whatever was thrown and is not an error of the limiter's. */
+  /** Results as JSON, or the code of an error. */
+  readonly results: readonly string[];
+  /** Errors without a code of the limiter. */
   readonly untyped: readonly unknown[];
   readonly degraded: number;
   readonly failed: number;
-  /** By policy and key: the least that Redis has to hold. */
-  readonly owed: ReadonlyMap<string, number>;
+  /** By policy and key: the least cost that Redis must have charged. */
+  readonly admitted: ReadonlyMap<string, number>;
 }
 
 export const nameOf = (policy: string, key: string): string => `${policy} ${key}`;
 
-class Books {
-  readonly owed = new Map<string, number>();
+class AdmittedCosts {
+  readonly byKey = new Map<string, number>();
   readonly #ids = new Set<string>();
 
-  admitted({ allowed, limits }: Decision, id?: string): void {
+  addDecision({ allowed, limits }: Decision, id?: string): void {
     if (!allowed) return;
     for (const { policy, key, cost } of limits) {
       const name = nameOf(policy, key);
@@ -65,39 +65,39 @@ class Books {
   }
 
   add(name: string, by: number): void {
-    this.owed.set(name, Math.max((this.owed.get(name) ?? 0) + by, 0));
+    this.byKey.set(name, Math.max((this.byKey.get(name) ?? 0) + by, 0));
   }
 }
 
 export async function runSession(store: Store): Promise<Outcome> {
   const limiter = limiterOn(store);
-  const books = new Books();
-  const answers: string[] = [];
+  const admitted = new AdmittedCosts();
+  const results: string[] = [];
   const untyped: unknown[] = [];
   const count = { degraded: 0, failed: 0 };
-  const attempt = async <T>(ask: () => Promise<T>): Promise<T | undefined> => {
+  const attempt = async <T>(call: () => Promise<T>): Promise<T | undefined> => {
     try {
-      const answer = await ask();
-      if ((answer as Decision | undefined)?.degraded) count.degraded++;
-      answers.push(JSON.stringify(answer) ?? 'nothing');
-      return answer;
+      const result = await call();
+      if ((result as Decision | undefined)?.degraded) count.degraded++;
+      results.push(JSON.stringify(result) ?? 'nothing');
+      return result;
     } catch (error) {
       count.failed++;
-      answers.push(String((error as SluiceError).code));
+      results.push(String((error as SluiceError).code));
       if (!(error instanceof SluiceError)) untyped.push(error);
       return undefined;
     }
   };
-  const check = async (ask: () => Promise<Decision>, id?: string) => {
-    const decision = await attempt(ask);
-    if (decision !== undefined) books.admitted(decision, id);
+  const check = async (call: () => Promise<Decision>, id?: string) => {
+    const decision = await attempt(call);
+    if (decision !== undefined) admitted.addDecision(decision, id);
     return decision?.receipt;
   };
-  // What was not admitted cannot be settled: then there is one question less.
+  // A denied call cannot be settled, so the session has one call less.
   const settle = async (receipt: Receipt | undefined, actual: number): Promise<void> => {
     if (receipt === undefined) return;
     for (const { policy, key, cost } of receipt.charges) {
-      books.add(nameOf(policy, key), Math.min(actual - cost, 0));
+      admitted.add(nameOf(policy, key), Math.min(actual - cost, 0));
     }
     await attempt(() => limiter.settle(receipt, actual));
   };
@@ -124,9 +124,9 @@ export async function runSession(store: Store): Promise<Outcome> {
     await check(() => limiter.check(once, { id: 'y' }), 'y');
   }
   await attempt(() => limiter.inspect('p', 'a'));
-  books.owed.delete(nameOf('p', 'b'));
+  admitted.byKey.delete(nameOf('p', 'b'));
   await attempt(() => limiter.reset('p', 'b'));
   await check(() => limiter.check(both));
   await attempt(() => limiter.inspect('f', 'd'));
-  return { answers, untyped, ...count, owed: books.owed };
+  return { results, untyped, ...count, admitted: admitted.byKey };
 }

@@ -1,4 +1,4 @@
-/** What a key costs in Redis, that it always goes, and that no call is long. */
+/** The memory of keys in Redis, their TTL, and the number of commands of a call. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { clients, type OpenClient } from '../../../../tools/servers/clients.mjs';
 import { type RedisServer, startRedis } from '../../../../tools/servers/redis.mjs';
@@ -45,15 +45,18 @@ describe('a sliding log', () => {
   it.each([
     [1, 1000],
     [100, 100_000],
-  ])('of 1,000 calls of cost %i takes at most 9 bytes a call', async (cost, limit) => {
-    const clock = new ManualClock(START_MS);
-    const limiter = limiterWith({ limit, window: '1m' }, clock);
-    for (let call = 0; call < 1000; call++) {
-      clock.advance(7);
-      expect((await limiter.check('perMinute', `calls-${cost}`, { cost })).allowed).toBe(true);
-    }
-    expect(await usage(`s:{calls-${cost}}perMinuteL1m`)).toBeLessThanOrEqual(9000);
-  });
+  ])(
+    'a sliding log of 1,000 calls of cost %i takes at most 9 bytes per call',
+    async (cost, limit) => {
+      const clock = new ManualClock(START_MS);
+      const limiter = limiterWith({ limit, window: '1m' }, clock);
+      for (let call = 0; call < 1000; call++) {
+        clock.advance(7);
+        expect((await limiter.check('perMinute', `calls-${cost}`, { cost })).allowed).toBe(true);
+      }
+      expect(await usage(`s:{calls-${cost}}perMinuteL1m`)).toBeLessThanOrEqual(9000);
+    },
+  );
 
   it('a full sliding log does not grow while it slides', async () => {
     const clock = new ManualClock(START_MS);
@@ -81,7 +84,7 @@ describe('a sliding log', () => {
     expect(await usage('s:{burst}perMinuteL1m')).toBeLessThan(full / 3);
   });
 
-  it(`decides in few commands when ${HUGE / 2} entries expire at once`, async () => {
+  it(`a check takes few commands when ${HUGE / 2} entries expire at once`, async () => {
     const clock = new ManualClock(START_MS);
     const limiter = limiterWith({ limit: HUGE, window: '1h' }, clock);
     for (let call = 0; call < HUGE; call += 500) {
@@ -141,11 +144,11 @@ describe('keys', () => {
   it('keys expire one window and 1 s after the load, counters after two windows', async () => {
     const window = 400;
     const left = (which: string): Promise<string[]> =>
-      server.command<string[]>('KEYS', `s:{gone-${which}`);
+      server.command<string[]>('KEYS', `s:{expired-${which}`);
     for (const algorithm of ALGORITHMS) {
       const limiter = limiterWith({ limit: 5, window, algorithm });
       for (let call = 0; call < 20; call++) {
-        await limiter.check('perMinute', `gone-${algorithm}-${call % 3}`, { cost: 2 });
+        await limiter.check('perMinute', `expired-${algorithm}-${call % 3}`, { cost: 2 });
       }
       expect(await left(`${algorithm}-*`)).toHaveLength(3);
     }

@@ -1,4 +1,4 @@
-/** Whatever a client, a reply or a callback throws: calls are answered, and the process goes on. */
+/** Clients, replies and callbacks that throw: calls settle, and the process does not crash. */
 import { EventEmitter } from 'node:events';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { createLimiter } from '../../src/index.ts';
@@ -16,7 +16,7 @@ afterEach(() => {
 const thrown = (): never => {
   throw new Error('thrown');
 };
-/** An object with a method `then`, whose name a linter would take for a mistake. */
+/** Returns a thenable. The computed name avoids a linter warning. */
 const thenable = (then: unknown): object => Object.fromEntries([['then', then]]);
 const wrong: [what: string, reply: () => unknown][] = [
   ['throws', thrown],
@@ -44,8 +44,8 @@ const shapes: [shape: string, clientOf: (reply: () => unknown) => RedisClient][]
   ['valkey-glide', (reply) => ({ customCommand: reply as never })],
 ];
 
-describe.each(shapes)('%s', (_shape, clientOf) => {
-  it.each(wrong)('that %s is a store that fails', async (_what, reply) => {
+describe.each(shapes)('%s', (shape, clientOf) => {
+  it.each(wrong)(`${shape} that %s counts as a failing store`, async (_what, reply) => {
     const store = redisStore(clientOf(reply), { onFailure: 'deny', onWarning: () => {} });
     const limiter = createLimiter({ policies: { p: '5/1m' }, store });
     for (let command = 0; command < 5; command++) {
@@ -57,31 +57,34 @@ describe.each(shapes)('%s', (_shape, clientOf) => {
   });
 });
 
-describe('a callback for warnings', () => {
+describe('onWarning', () => {
   const failing: [how: string, onWarning: () => void][] = [
     ['throws', thrown],
     ['rejects', () => Promise.reject(new Error('thrown'))],
   ];
 
-  it.each(failing)('that %s is reported as a warning', async (_how, onWarning) => {
-    const emitted = vi.spyOn(process, 'emitWarning').mockImplementation(() => {});
-    // Dangerous options, and a server that evicts: the first is reported now, the second later.
-    const info = 'maxmemory:1\r\nmaxmemory_policy:allkeys-lru\r\n';
-    const call = vi.fn(async (name: string) =>
-      name === 'INFO' ? info : [Date.now(), 0, 4, 60_000],
-    );
-    const store = redisStore({ call, options: {} }, { onWarning });
-    const limiter = createLimiter({ policies: { p: '5/1m' }, store });
-    expect((await limiter.check('p', 'a')).degraded).toBe(undefined);
-    await turn();
-    await turn();
-    expect(call).toHaveBeenCalledWith('INFO', ['memory']);
-    const options = { type: 'SluiceWarning', code: 'WARN_CALLBACK' };
-    expect(emitted.mock.calls).toEqual([[expect.stringContaining('Error: thrown'), options]]);
-    emitted.mockRestore();
-  });
+  it.each(failing)(
+    'an onWarning callback that %s is reported as a warning',
+    async (_how, onWarning) => {
+      const emitted = vi.spyOn(process, 'emitWarning').mockImplementation(() => {});
+      // Warns about the options at once, and about eviction after the reply to INFO.
+      const info = 'maxmemory:1\r\nmaxmemory_policy:allkeys-lru\r\n';
+      const call = vi.fn(async (name: string) =>
+        name === 'INFO' ? info : [Date.now(), 0, 4, 60_000],
+      );
+      const store = redisStore({ call, options: {} }, { onWarning });
+      const limiter = createLimiter({ policies: { p: '5/1m' }, store });
+      expect((await limiter.check('p', 'a')).degraded).toBe(undefined);
+      await turn();
+      await turn();
+      expect(call).toHaveBeenCalledWith('INFO', ['memory']);
+      const options = { type: 'SluiceWarning', code: 'WARN_CALLBACK' };
+      expect(emitted.mock.calls).toEqual([[expect.stringContaining('Error: thrown'), options]]);
+      emitted.mockRestore();
+    },
+  );
 
-  it('is not called if the server cannot be asked', async () => {
+  it('onWarning is not called if INFO fails', async () => {
     const onWarning = vi.fn();
     const call = (name: string): Promise<unknown> =>
       name === 'INFO' ? thrown() : Promise.resolve([Date.now(), 0, 4, 60_000]);
@@ -101,12 +104,12 @@ describe('a client that reports when it has connected', () => {
     isUp = true;
 
     async call(): Promise<unknown> {
-      if (!this.isUp) throw new Error('gone');
+      if (!this.isUp) throw new Error('closed');
       return [Date.now(), 0, 4, 60_000];
     }
   }
 
-  it('has one listener for all stores, and none when they are closed', async () => {
+  it('a client has one listener for all its stores, and none when they are closed', async () => {
     const client = new Client();
     const warned = vi.spyOn(process, 'emitWarning').mockImplementation(() => {});
     const stores = Array.from({ length: 30 }, () => redisStore(client, { onWarning: () => {} }));
@@ -124,7 +127,7 @@ describe('a client that reports when it has connected', () => {
     warned.mockRestore();
   });
 
-  it.each(['ready', '+node'])('is probed at once when it emits %s', async (event) => {
+  it.each(['ready', '+node'])('a client that emits %s is probed at once', async (event) => {
     const client = new Client();
     const store = redisStore(client, { onFailure: 'deny', onWarning: () => {} });
     const limiter = createLimiter({ policies: { p: '5/1m' }, store });

@@ -1,4 +1,4 @@
-/** The store on the ways in which Redis is run: Cluster, Sentinel, few rights, TLS, eviction. */
+/** Redis deployments: Cluster, Sentinel, restricted rights, TLS, eviction. */
 import { readFileSync } from 'node:fs';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import {
@@ -25,9 +25,9 @@ const vectors = parseVectors(
 );
 
 let opened = 0;
-const careful = { onFailure: 'throw', deadlineMs: 10_000 } as const;
+const strict = { onFailure: 'throw', deadlineMs: 10_000 } as const;
 const fresh = ({ client }: OpenClient) =>
-  redisStore(client, { ...careful, prefix: `t${opened++}:` });
+  redisStore(client, { ...strict, prefix: `t${opened++}:` });
 
 describe('on a Cluster', () => {
   let cluster: Cluster;
@@ -38,7 +38,7 @@ describe('on a Cluster', () => {
   });
   afterAll(() => cluster.stop());
 
-  it('counts slots as Redis does', async () => {
+  it('slotOf returns the same slots as Redis', async () => {
     for (const tag of ['a', '123456789', 'café', '😀', 'user:42', '%007ba%007d']) {
       const slot = await cluster.nodes[0].command('CLUSTER', 'KEYSLOT', `s:{${tag}}pL1m`);
       expect(slotOf(`s:{${tag}}pL1m`)).toBe(slot);
@@ -55,12 +55,12 @@ describe('on a Cluster', () => {
 
     for (const { name: fact, run } of storeContract) it(fact, () => run(() => fresh(open)));
 
-    it('decides all vectors as expected: all policies of a key lie in one slot', async () => {
+    it(`on a Cluster through ${name}, all vectors are decided as expected`, async () => {
       const report = await runVectors(vectors, () => fresh(open));
       expect(report).toEqual({ passed: 160, failed: 0, differences: [] });
     });
 
-    it('sends each command to the node of its slot, not to another that redirects it', async () => {
+    it(`${name} sends each command to the node of its slot, without redirections`, async () => {
       await Promise.all(cluster.nodes.map((node) => node.command('CONFIG', 'RESETSTAT')));
       const limiter = createLimiter({ policies: { p: '2/1m' }, store: fresh(open) });
       for (let key = 0; key < 50; key++) await limiter.check('p', `key-${key}`);
@@ -70,7 +70,7 @@ describe('on a Cluster', () => {
       expect(stats.filter((text) => text.includes('MOVED'))).toEqual([]);
     });
 
-    it('decides checks of many keys that are asked for at once', async () => {
+    it(`on a Cluster through ${name}, concurrent checks of many keys are decided`, async () => {
       const limiter = createLimiter({ policies: { p: '2/1m' }, store: fresh(open) });
       const keys = Array.from({ length: 200 }, (_, number) => `key-${number % 100}`);
       const decisions = await Promise.all(keys.map((key) => limiter.check('p', key)));
@@ -90,7 +90,7 @@ describe('on a Cluster', () => {
     });
     afterAll(() => open.close());
 
-    /** The node keeps the keys that it has, and rejects access to others. */
+    /** Starts a migration: the node keeps its existing keys and rejects access to others. */
     async function startMigration(): Promise<void> {
       const owner = await cluster.ownerOf(slot);
       node = cluster.nodes[owner];
@@ -113,7 +113,7 @@ describe('on a Cluster', () => {
       return { clock, limiter, checkOften };
     };
 
-    it('a log that grows beyond one string loses no call', async () => {
+    it('a log that outgrows one string loses no call during a migration', async () => {
       const { limiter, checkOften } = setUp();
       await checkOften(30);
       await startMigration();
@@ -123,7 +123,7 @@ describe('on a Cluster', () => {
       expect(await limiter.check('p', key)).toMatchObject({ allowed: false });
     });
 
-    it('a log that grows beyond what a string holds fails and loses no call', async () => {
+    it('a log that outgrows the largest string fails and loses no call', async () => {
       const { clock, limiter, checkOften } = setUp();
       await checkOften(30);
       await startMigration();
@@ -133,7 +133,7 @@ describe('on a Cluster', () => {
       expect(await limiter.peek('p', key)).toMatchObject({ remaining: 48 });
     });
 
-    it('a long log whose calls have expired starts again', async () => {
+    it('a long log whose entries have expired starts again during a migration', async () => {
       const { clock, limiter, checkOften } = setUp();
       await checkOften(100);
       clock.advance(60_000);
@@ -143,7 +143,7 @@ describe('on a Cluster', () => {
     });
   });
 
-  describe('a check whose keys lie in several slots', () => {
+  describe('a check with keys in several slots', () => {
     let open: OpenClient;
     const address = { policy: 'address', key: '10.0.0.1' } as const;
     const account = { policy: 'account', key: 'ada' } as const;
@@ -161,7 +161,7 @@ describe('on a Cluster', () => {
     });
     afterAll(() => open.close());
 
-    it('is charged all or nothing, and says that it was not one step', async () => {
+    it('a check over several slots charges all or none and is not atomic', async () => {
       const limiter = limiterOf();
       const both = [address, account];
       expect(await limiter.check(both)).toMatchObject({
@@ -179,7 +179,7 @@ describe('on a Cluster', () => {
       expect((await limiter.peek('account', 'ada')).remaining).toBe(3);
     });
 
-    it('is refunded where it was charged', async () => {
+    it('a check over several slots is refunded in each slot', async () => {
       const limiter = limiterOf();
       const decision = await limiter.check([address, account]);
       if (!decision.allowed) throw new Error('expected to be admitted');
@@ -187,7 +187,7 @@ describe('on a Cluster', () => {
       expect((await limiter.peek('account', 'ada')).remaining).toBe(5);
     });
 
-    it('is charged once under one id, and an id that was denied is decided anew', async () => {
+    it('a check over several slots is charged once per id, after denials too', async () => {
       const limiter = limiterOf();
       const both = [address, account];
       const first = await limiter.check(both, { id: 'one' });
@@ -202,18 +202,18 @@ describe('on a Cluster', () => {
       expect((await limiter.peek('account', 'ada')).remaining).toBe(3);
     });
 
-    it('never admits more than any of its limits, however many ask at once', async () => {
+    it('concurrent checks over several slots never exceed a limit', async () => {
       const limiter = limiterOf();
-      const asked = Array.from({ length: 40 }, () => limiter.check([address, account]));
-      const admitted = (await Promise.all(asked)).filter(({ allowed }) => allowed);
+      const checks = Array.from({ length: 40 }, () => limiter.check([address, account]));
+      const admitted = (await Promise.all(checks)).filter(({ allowed }) => allowed);
       expect(admitted.length).toBeLessThanOrEqual(2);
       expect((await limiter.peek('account', 'ada')).remaining).toBe(5 - admitted.length);
     });
   });
 });
 
-describe('through Sentinel', () => {
-  it('finds the master, with every client that knows Sentinel', async () => {
+describe('Sentinel', () => {
+  it('every client with Sentinel support finds the master', async () => {
     const group = await startSentinel();
     try {
       const sentinels = group.sentinels.map(({ host, port }) => ({ host, port }));
@@ -230,15 +230,15 @@ describe('through Sentinel', () => {
   });
 });
 
-describe('on a server of its own kind', () => {
-  it('needs no more rights than docs/redis.md lists', async () => {
+describe('server settings', () => {
+  it('the store needs only the rights that docs/redis.md lists', async () => {
     const guide = readFileSync(new URL('../../../../docs/redis.md', import.meta.url), 'utf8');
     const rights = /^ACL SETUSER (limiter on >secret .*)$/m.exec(guide)?.[1];
     const server = await startRedis({ acl: [rights!] });
     const url = server.url.replace('redis://', 'redis://limiter:secret@');
     const open = await clients.ioredis(url);
     try {
-      const store = () => redisStore(open.client, careful);
+      const store = () => redisStore(open.client, strict);
       for (const { run } of storeContract) {
         await server.command('FLUSHALL');
         await run(store);
@@ -247,7 +247,7 @@ describe('on a server of its own kind', () => {
       const limiter = createLimiter({ policies: { p: '1/1m' }, store: store() });
       const first = await limiter.check('p', 'a', { id: 'x' });
       expect(await limiter.check('p', 'a', { id: 'x' })).toEqual(first);
-      const other = redisStore(open.client, { ...careful, prefix: 'other:' });
+      const other = redisStore(open.client, { ...strict, prefix: 'other:' });
       const outside = createLimiter({ policies: { p: '1/1m' }, store: other });
       await expect(outside.check('p', 'a')).rejects.toMatchObject({
         code: 'ERR_STORE_UNAVAILABLE',
@@ -258,7 +258,7 @@ describe('on a server of its own kind', () => {
     }
   });
 
-  it('works with a password and TLS', async () => {
+  it('the store works with a password and TLS', async () => {
     const server = await startRedis({ tls: true, password: 'secret' });
     const url = `rediss://:secret@${server.host}:${server.port}`;
     try {
@@ -274,7 +274,7 @@ describe('on a server of its own kind', () => {
     }
   });
 
-  it('is warned of when it evicts, and only then', async () => {
+  it('the store warns about a server that evicts keys, and only then', async () => {
     const server = await startRedis({ args: ['--maxmemory', '50mb'] });
     const warningsWith = async (policy: string): Promise<string[]> => {
       await server.command('CONFIG', 'SET', 'maxmemory-policy', policy);
@@ -283,9 +283,9 @@ describe('on a server of its own kind', () => {
       const onWarning = (warning: RedisWarning): void => void warnings.push(warning);
       const limiter = createLimiter({
         policies: { p: '5/1m' },
-        store: redisStore(open.client, { ...careful, onWarning }),
+        store: redisStore(open.client, { ...strict, onWarning }),
       });
-      // The question about the server goes out with the answer to the first check.
+      // INFO is sent after the reply to the first check.
       await limiter.check('p', 'a');
       await limiter.check('p', 'a');
       await limiter.check('p', 'a');

@@ -1,4 +1,4 @@
-/** Random traces: what to do with one key, step by step, with a clock that is not always right. */
+/** Random traces: operations on one key, with a clock that sometimes steps. */
 import type { Limiter, Policies } from '../../src/api.ts';
 import { ManualClock } from '../../src/clock.ts';
 import type { Receipt } from '../../src/decision.ts';
@@ -15,7 +15,7 @@ const ALGORITHMS = [
   'token-bucket',
 ] as const;
 
-/** A seed gives the same numbers again: mulberry32. */
+/** Pseudo-random numbers from a seed (mulberry32). */
 export class Dice {
   #state: number;
 
@@ -23,7 +23,7 @@ export class Dice {
     this.#state = seed;
   }
 
-  /** From 0 to `below` - 1. */
+  /** Returns an integer from 0 to `below` - 1. */
   roll(below: number): number {
     this.#state = (this.#state + 0x6d2b79f5) | 0;
     let mixed = Math.imul(this.#state ^ (this.#state >>> 15), 1 | this.#state);
@@ -70,7 +70,7 @@ function costFrom(dice: Dice, most: number, least: number): number {
   return Math.max(least, Math.min(dice.roll(Math.min(wide, 2 ** 31)) + least, most));
 }
 
-/** How far the clock moves: mostly a little ahead, sometimes back, sometimes far. */
+/** Returns a step of the clock: mostly a little ahead, sometimes back or far. */
 function strideFrom(dice: Dice, window: number): number {
   const kind = dice.roll(20);
   if (kind < 8) return dice.roll(Math.max(2, Math.ceil(window / 40)));
@@ -110,21 +110,21 @@ export function traceFrom(seed: number, length = 50): Trace {
   return { policies, steps };
 }
 
-/** Runs a trace; everything that was answered, as text, step by step. */
-export async function answersOf(trace: Trace, store: Store, key: string): Promise<string[]> {
+/** Runs a trace and returns the result of each step as text. */
+export async function resultsOf(trace: Trace, store: Store, key: string): Promise<string[]> {
   const clock = new ManualClock();
   const named = trace.policies.map((policy, place) => [`p${place}`, policy]);
   const policies = Object.fromEntries(named) as Policies;
   const limiter = createLimiter({ policies, store, clock }) as Limiter<Policies>;
   const receipts: (Receipt | undefined)[] = [];
-  const answers: string[] = [];
+  const results: string[] = [];
   for (const step of trace.steps) {
     clock.set(step.atMs);
-    const answer = await perform(limiter, step, key, receipts);
-    receipts.push((answer as { receipt?: Receipt } | undefined)?.receipt);
-    answers.push(JSON.stringify(answer) ?? 'nothing');
+    const result = await perform(limiter, step, key, receipts);
+    receipts.push((result as { receipt?: Receipt } | undefined)?.receipt);
+    results.push(JSON.stringify(result) ?? 'nothing');
   }
-  return answers;
+  return results;
 }
 
 async function perform(
@@ -135,13 +135,12 @@ async function perform(
 ): Promise<unknown> {
   if (step.op === 'check' || step.op === 'peek') {
     const limits = step.costs.map((cost, place) => ({ policy: `p${place}`, key, cost }));
-    const answer = await limiter[step.op](limits);
-    return answer;
+    return await limiter[step.op](limits);
   }
   if (step.op === 'reset') return limiter.reset(`p${step.place}`, key);
   if (step.op === 'inspect') {
     const state = await limiter.inspect(`p${step.place}`, key);
-    // The third number of a log is the store's own.
+    // The third cell of a log is internal to the store.
     return state && { ...state, cells: state.cells.slice(0, state.entries.length > 0 ? 2 : 3) };
   }
   if (!('of' in step)) return undefined;
@@ -151,9 +150,9 @@ async function perform(
 }
 
 /**
- * A trace in which a log becomes long: many small costs close to one another, with refunds of any
- * age, and now and then a pause in which most of it expires. So a log crosses the border between a
- * string and a hash in both directions; in some traces half of the calls are refunded.
+ * Returns a trace with a long log: many small costs in short intervals, refunds of any age, and
+ * pauses in which most entries expire. So a log changes from a string to a hash and back. In some
+ * traces half of the calls are refunded.
  */
 export function longTraceFrom(seed: number): Trace {
   const dice = new Dice(seed);
@@ -165,9 +164,8 @@ export function longTraceFrom(seed: number): Trace {
   const buckets = algorithm === 'sliding-buckets' ? { buckets: 1000 } : {};
   const [pauses, kinds] = [dice.pick([100, 400]), dice.pick([6, 14, 40])];
   const costOf = (): number => unit * (1 + (dice.roll(20) === 0 ? dice.roll(20) : 0));
-  // Rarely a debt, after which everything is denied for a window. Under small limits memory keeps
-  // at most 2^32 for an entry.
-  const debts = [70_000 * unit, limit > 2 ** 32 ? Number.MAX_SAFE_INTEGER : 2 ** 31];
+  // Rarely a debt, after which all calls are denied for a window.
+  const debts = [70_000 * unit, 2 ** 33, Number.MAX_SAFE_INTEGER];
   const actualOf = (): number => (dice.roll(25) > 0 ? dice.roll(5) * unit : dice.pick(debts));
   const steps: Step[] = [];
   let atMs = START_MS;

@@ -1,6 +1,6 @@
 /**
  * Names are checked at compile time: every line under a `@ts-expect-error` must be an error, or
- * `npm run test:types` fails. At run time the same mistakes are refused with their codes.
+ * `npm run test:types` fails. At run time the same mistakes throw their codes.
  */
 import { expect, it } from 'vitest';
 import { createLimiter, type Decision, type PolicyInput, type Receipt } from '../../src/index.ts';
@@ -14,21 +14,21 @@ const limiter = createLimiter({
 
 const code = (expected: string) => expect.objectContaining({ code: expected });
 
-it('knows the names of its policies', () => {
+it('a limiter accepts only the names of its policies', () => {
   expect(limiter.checkSync('perMinute', 'a').allowed).toBe(true);
-  // @ts-expect-error there is no such policy
+  // @ts-expect-error unknown policy
   expect(() => limiter.checkSync('perHour', 'a')).toThrow(code('ERR_UNKNOWN_POLICY'));
-  // @ts-expect-error nor in a joint check
+  // @ts-expect-error unknown policy in a check of several limits
   expect(() => limiter.checkSync([{ policy: 'perHour', key: 'a' }])).toThrow(
     code('ERR_UNKNOWN_POLICY'),
   );
-  // @ts-expect-error nor to reset
+  // @ts-expect-error unknown policy to reset
   expect(() => limiter.resetSync('perHour', 'a')).toThrow(code('ERR_UNKNOWN_POLICY'));
 });
 
-it('knows the operations of each policy', () => {
+it('a limiter accepts only the operations of each policy', () => {
   expect(limiter.checkSync('quota', 'a', { operation: 'search.list' }).remaining).toBe(9400);
-  // @ts-expect-error there is no such operation
+  // @ts-expect-error unknown operation
   expect(() => limiter.checkSync('quota', 'a', { operation: 'search.lst' })).toThrow(
     code('ERR_UNKNOWN_OPERATION'),
   );
@@ -62,7 +62,7 @@ it('an admitted decision has a receipt and a denied one has none', () => {
   expect(limiter.peekSync('perMinute', 'b').receipt).toBeUndefined();
 });
 
-it('policies that are only known at run time take any name and operation', () => {
+it('a limiter with policies of type Record accepts any name and operation', () => {
   const policies: Record<string, PolicyInput> = { p: { limit: 5, window: '1s', costs: { a: 2 } } };
   const open = createLimiter({ policies });
   expect(open.checkSync('p', 'k', { operation: 'a' }).remaining).toBe(3);

@@ -1,4 +1,4 @@
-/** The clients fit as they come: what compiles here compiles for users. */
+/** Redis clients are accepted without adapters. This file only has to compile. */
 import { GlideClient, GlideClusterClient } from '@valkey/valkey-glide';
 import { Cluster, Redis } from 'ioredis';
 import { Redis as Valkey, Cluster as ValkeyCluster } from 'iovalkey';
@@ -31,7 +31,7 @@ export const stores: Store[] = [
 
 // @ts-expect-error: an address is not a client.
 redisStore('redis://127.0.0.1');
-// @ts-expect-error: there are four things to do.
+// @ts-expect-error: an unknown failure action.
 redisStore(new Redis(), { onFailure: 'open' });
 
 const limiter = createLimiter({
@@ -40,9 +40,9 @@ const limiter = createLimiter({
 });
 await limiter.check('p', 'a', { id: 'x', onFailure: 'allow' });
 await limiter.check([{ policy: 'p', key: 'a' }], { id: 'x', onFailure: 'throw' });
-// @ts-expect-error: a peek charges nothing, so there is nothing to do once.
+// @ts-expect-error: a peek charges nothing, so it has no id.
 await limiter.peek('p', 'a', { id: 'x' });
-// @ts-expect-error: a store in Redis does not answer at once.
+// @ts-expect-error: a Redis store has no synchronous methods.
 limiter.checkSync('p', 'a');
 const { degraded } = await limiter.check('p', 'a');
 degraded?.reason satisfies 'timeout' | 'error' | 'open' | 'overload' | undefined;

@@ -34,7 +34,7 @@ describe.runIf(USE_HOT_KEYS)('hot-key cache that admits every key', () => {
     }
   });
 
-  it('finds the empty key, which no limiter passes', () => {
+  it('the hot-key cache supports the empty key', () => {
     const { read, write } = tableModel();
     expect(read('')).toBeUndefined();
     write('', 3);
@@ -62,12 +62,12 @@ describe.runIf(USE_HOT_KEYS)('hot-key cache that admits every key', () => {
     expect(hash).toHaveBeenCalledOnce();
   });
 
-  it('finds cached keys after growth, shrinking and removals have moved their rows', () => {
+  it('cached keys are found after growth, shrinking and removals have moved their rows', () => {
     const commands = fc.array(
       fc.record({ remove: fc.boolean(), key: fc.nat(3000), count: fc.nat(900) }),
       { maxLength: 30 },
     );
-    const known = Array.from({ length: 60 }, (_, number) => `key-${number * 50}`);
+    const cached = Array.from({ length: 60 }, (_, number) => `key-${number * 50}`);
     fc.assert(
       fc.property(commands, (list) => {
         const { write, remove, verify, expected } = tableModel();
@@ -75,7 +75,7 @@ describe.runIf(USE_HOT_KEYS)('hot-key cache that admits every key', () => {
           for (let next = key; next < key + count; next++) {
             if (removing) remove(`key-${next}`);
             else write(`key-${next}`, next * 7);
-            if (next % 40 === 0) verify(known);
+            if (next % 40 === 0) verify(cached);
           }
           verify(expected.keys());
         }
@@ -84,41 +84,41 @@ describe.runIf(USE_HOT_KEYS)('hot-key cache that admits every key', () => {
     );
   });
 
-  it('finds cached keys in a table of several chunks, and after it has shrunk', () => {
+  it('cached keys are found in a table of several chunks, and after it has shrunk', () => {
     const { table, write, remove, verify } = tableModel();
-    const known = Array.from({ length: 500 }, (_, number) => `key-${1000 + number}`);
+    const cached = Array.from({ length: 500 }, (_, number) => `key-${1000 + number}`);
     const count = 80_000;
     for (let number = 1000; number < count; number++) {
       write(`key-${number}`, number);
-      if (number % 1000 === 999) verify(known);
+      if (number % 1000 === 999) verify(cached);
     }
     const hash = vi.spyOn(table, 'hash');
-    verify(known);
+    verify(cached);
     expect(hash).not.toHaveBeenCalled();
     hash.mockRestore();
     for (let number = count - 1; number >= 1500; number--) {
       remove(`key-${number}`);
-      if (number % 1000 === 0) verify(known);
+      if (number % 1000 === 0) verify(cached);
     }
-    verify(known);
+    verify(cached);
   });
 
-  it('does not find a cached row in a chunk that the new table reuses', () => {
-    /** Chosen hashes: that of the cached key, and others over the whole range. */
+  it('a cached row is not found in a chunk that the new table reuses', () => {
+    /** Has a chosen hash for the cached key, and distributed hashes for others. */
     class Chosen extends KeyTable {
-      known = 0;
+      cachedHash = 0;
 
       override hash(text: string): void {
         const number = Number(text);
-        this.low = text === 'known' ? this.known | 0 : Math.imul(number, 0x9e3779b1) || 1;
-        this.high = text === 'known' ? 7 : number;
+        this.low = text === 'cached' ? this.cachedHash | 0 : Math.imul(number, 0x9e3779b1) || 1;
+        this.high = text === 'cached' ? 7 : number;
       }
     }
     const state = stateOf();
     for (let late = -3; late <= 5; late++) {
       const table = new Chosen();
       // At the same place of a chunk in a table of 1,024 rows as in one of 81,540.
-      table.known = Math.floor(((65_536 + late + 833.6) / 81_540) * 2 ** 32);
+      table.cachedHash = Math.floor(((65_536 + late + 833.6) / 81_540) * 2 ** 32);
       let next = 1;
       const fill = (size: number): void => {
         for (; table.size < size; next++) {
@@ -126,21 +126,21 @@ describe.runIf(USE_HOT_KEYS)('hot-key cache that admits every key', () => {
         }
       };
       fill(780);
-      expect(table.find('known', state)).toBe(-1);
+      expect(table.find('cached', state)).toBe(-1);
       table.insert();
-      const known = table.find('known', state);
-      expect(known).toBeGreaterThanOrEqual(0);
+      const cached = table.find('cached', state);
+      expect(cached).toBeGreaterThanOrEqual(0);
       fill(60_800);
-      table.remove(table.find('known', state));
+      table.remove(table.find('cached', state));
       const lost: number[] = [];
       for (let number = 1; number < next; number++) {
         if (table.find(String(number), state) < 0) lost.push(number);
       }
-      expect(lost, `the known key ${late} places late`).toEqual([]);
+      expect(lost, `the cached key ${late} places late`).toEqual([]);
     }
   });
 
-  it('does not keep the source string of a sliced key alive', () => {
+  it('a cached key does not keep the string alive that it was sliced from', () => {
     const { table, read } = tableModel();
     collect();
     const before = process.memoryUsage().heapUsed;
@@ -163,7 +163,7 @@ describe.runIf(USE_HOT_KEYS)('hot-key cache that admits every key', () => {
 describe.runIf(USE_HOT_KEYS)('hot-key cache with its admission probability', () => {
   afterEach(() => void vi.restoreAllMocks());
 
-  it('caches a key that is used repeatedly', () => {
+  it('a key that is used repeatedly is cached', () => {
     const { table, read, write } = tableModel();
     const hash = vi.spyOn(table, 'hash');
     write('user:123', 9);

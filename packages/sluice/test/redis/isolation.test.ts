@@ -1,4 +1,4 @@
-/** Neighbours in a batch, and parts of a check on several nodes, when one of them goes wrong. */
+/** Errors in one part of a batch, or on one of several nodes, do not affect the others. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
 import { createLimiter, type Limiter, type Receipt } from '../../src/index.ts';
@@ -29,72 +29,75 @@ function setUp(send: Send, options: RedisStoreOptions = {}): Limiter<typeof poli
 
 const real: Send = (args, key) => world.send(args, key);
 
-/** One server that is asked as if each key lay on a node of its own; some of them are away. */
+/** One server that is used as if each key had its own node. Some nodes are unavailable. */
 function nodes(options: RedisStoreOptions = {}) {
-  const away = new Map<string, string>();
+  const failing = new Map<string, string>();
   let sent = 0;
   const send: Send = async (args, key) => {
     sent++;
-    for (const [node, message] of away) if (key.includes(`{${node}}`)) throw new Error(message);
+    for (const [node, message] of failing) if (key.includes(`{${node}}`)) throw new Error(message);
     return real(args, key);
   };
   const limiter = setUp(send, { cluster: true, ...options });
-  return { away, limiter, sent: () => sent };
+  return { failing, limiter, sent: () => sent };
 }
 
-describe('an id that is used for two different checks', () => {
+describe('one id for two different checks', () => {
   const joint = [
     { policy: 'ten', key: 'a' },
     { policy: 'ten', key: 'b' },
   ] as const;
 
-  it('for several limits and then for one: the neighbours get their own answers', async () => {
+  it('an id of several limits, reused for one, does not affect its batch', async () => {
     const limiter = setUp(real);
     await limiter.check('one', 'full');
     await limiter.check(joint, { id: 'x' });
-    const answers = await Promise.allSettled([
+    const results = await Promise.allSettled([
       limiter.check('ten', 'a', { id: 'x' }),
       limiter.check('one', 'full', { id: 'y' }),
       limiter.check('one', 'full'),
     ]);
-    for (const answer of answers.slice(1)) {
-      expect(answer).toMatchObject({ status: 'fulfilled', value: { allowed: false } });
+    for (const result of results.slice(1)) {
+      expect(result).toMatchObject({ status: 'fulfilled', value: { allowed: false } });
     }
   });
 
-  it('for one limit and then for several: the neighbours get their own answers', async () => {
+  it('an id of one limit, reused for several, does not affect its batch', async () => {
     const limiter = setUp(real);
     await limiter.check('one', 'full');
     await limiter.check('ten', 'a', { id: 'x' });
-    const answers = await Promise.allSettled([
+    const results = await Promise.allSettled([
       limiter.check(joint, { id: 'x' }),
       limiter.check('one', 'full', { id: 'y' }),
       limiter.check('one', 'full'),
     ]);
-    for (const answer of answers.slice(1)) {
-      expect(answer).toMatchObject({ status: 'fulfilled', value: { allowed: false } });
+    for (const result of results.slice(1)) {
+      expect(result).toMatchObject({ status: 'fulfilled', value: { allowed: false } });
     }
   });
 });
 
-describe('a reply that is not what was agreed', () => {
-  it('fails all operations from the first odd value on: nobody knows whose is what', async () => {
+describe('invalid replies', () => {
+  it('an invalid value in a reply rejects all operations from there on', async () => {
     const limiter = setUp(async () => [Date.now(), null, 0, 1000, 7, 0, 1000]);
-    const answers = await Promise.allSettled([
+    const results = await Promise.allSettled([
       limiter.check('ten', 'a'),
       limiter.check('ten', 'b'),
     ]);
-    expect(answers.map(({ status }) => status)).toEqual(['rejected', 'rejected']);
+    expect(results.map(({ status }) => status)).toEqual(['rejected', 'rejected']);
   });
 
-  it.each([[null], ['soon'], [undefined], [-1], [0.5]])('has a time: %o is none', async (now) => {
-    const limiter = setUp(async () => [now, 0, 4, 1000]);
-    await expect(limiter.check('ten', 'a')).rejects.toMatchObject({
-      code: 'ERR_STORE_UNAVAILABLE',
-    });
-  });
+  it.each([[null], ['soon'], [undefined], [-1], [0.5]])(
+    'a reply with the time %o rejects the check',
+    async (now) => {
+      const limiter = setUp(async () => [now, 0, 4, 1000]);
+      await expect(limiter.check('ten', 'a')).rejects.toMatchObject({
+        code: 'ERR_STORE_UNAVAILABLE',
+      });
+    },
+  );
 
-  it('has the entries of a log as text', async () => {
+  it('a reply without the entries of a log rejects the inspection', async () => {
     const limiter = setUp(async (args, key) => {
       const reply = (await real(args, key)) as unknown[];
       return args.at(-1)!.startsWith('inspect') ? reply.slice(0, -1) : reply;
@@ -114,46 +117,46 @@ describe('limits on several nodes', () => {
   const used = async (limiter: Limiter<typeof policies>, key: string): Promise<number> =>
     (await limiter.inspect('fixed', key))?.used ?? 0;
 
-  it('a reservation that cannot be given back is an error, and is heard', async () => {
-    const { away, limiter } = nodes();
+  it('a reservation that cannot be released causes no unhandled rejection', async () => {
+    const { failing, limiter } = nodes();
     await limiter.check('one', 'full');
-    const asking = limiter.check([
+    const pending = limiter.check([
       { policy: 'ten', key: 'a' },
       { policy: 'one', key: 'full' },
     ]);
-    // The reservations are on their way; what follows meets a broken connection.
+    // The reservations have been sent. The connection of later commands is closed.
     await sleep(0);
     await new Promise((resolve) => setImmediate(resolve));
-    away.set('a', 'Connection is closed.');
-    await asking.catch(() => {});
+    failing.set('a', 'Connection is closed.');
+    await pending.catch(() => {});
     await sleep(20);
   });
 
-  it('a refund that was done on one of them is not done there again', async () => {
-    const { away, limiter } = nodes();
+  it('a retried refund is not applied again on a node that has applied it', async () => {
+    const { failing, limiter } = nodes();
     await limiter.check('fixed', 'a', { cost: 5 });
     const { receipt } = await limiter.check(both);
-    away.set('b', 'CLUSTERDOWN Hash slot not served');
+    failing.set('b', 'CLUSTERDOWN Hash slot not served');
     await expect(limiter.refund(receipt as Receipt)).rejects.toMatchObject({
       code: 'ERR_STORE_UNAVAILABLE',
     });
-    away.clear();
+    failing.clear();
     await limiter.refund(receipt as Receipt);
     expect(await used(limiter, 'a')).toBe(5);
   });
 
-  it('repeating an id while one of them is away does not take back what was admitted', async () => {
-    const { away, limiter } = nodes();
+  it('a repeated call while a node is unavailable refunds nothing', async () => {
+    const { failing, limiter } = nodes();
     expect((await limiter.check(both, { id: 'x' })).allowed).toBe(true);
-    away.set('b', 'Connection is closed.');
+    failing.set('b', 'Connection is closed.');
     await expect(limiter.check(both, { id: 'x' })).rejects.toThrow();
-    away.clear();
+    failing.clear();
     expect([await used(limiter, 'a'), await used(limiter, 'b')]).toEqual([2, 2]);
     expect((await limiter.check(both, { id: 'x' })).allowed).toBe(true);
     expect([await used(limiter, 'a'), await used(limiter, 'b')]).toEqual([2, 2]);
   });
 
-  it('an id is remembered on each of them for the longest window of the check', async () => {
+  it('an id is kept on each node for the longest window of the check', async () => {
     const prefix = newPrefix();
     const { limiter } = nodes({ prefix });
     await limiter.check(

@@ -13,7 +13,7 @@ import {
 } from '../src/index.ts';
 import { promisesOnly } from './promises-only.ts';
 
-/** A limiter as callers without types see it: any call, any arguments. */
+/** A limiter without types: any method, any arguments. */
 type AnyLimiter = Record<string, (...args: unknown[]) => unknown>;
 type Call = readonly [method: string, ...args: unknown[]];
 
@@ -31,22 +31,22 @@ const GOOD_CALLS: Call[] = [
 
 const policies = { p: { limit: 10, window: '1s', costs: { search: 5 } }, q: '3/1s' } as const;
 
-/** A limiter whose key `old` has been charged 3 of 10, and all that can be seen of its state. */
+/** Returns a limiter whose key `old` has used 3 of 10, and a function that reads its state. */
 async function setUp(store: Store, clock: Clock = new ManualClock(START_MS)) {
   const limiter = createLimiter({ policies, store, clock });
   const { receipt } = await limiter.check('p', 'old', { cost: 3 });
-  let told = 0;
-  limiter.onDecision(() => told++);
+  let reported = 0;
+  limiter.onDecision(() => reported++);
   const state = async () => ({
     size: limiter.size,
     peeks: [await limiter.peek('p', 'old'), await limiter.peek('q', 'old')],
     inspected: await limiter.inspect('p', 'old'),
-    told,
+    reported,
   });
   return { limiter, receipt: receipt!, state, any: limiter as unknown as AnyLimiter };
 }
 
-function expectRefusal(code: ErrorCode, call: string, error: unknown): void {
+function expectError(code: ErrorCode, call: string, error: unknown): void {
   expect(error, call).toBeInstanceOf(SluiceError);
   const { message } = error as SluiceError;
   expect((error as SluiceError).code, `${call}: ${message}`).toBe(code);
@@ -54,8 +54,8 @@ function expectRefusal(code: ErrorCode, call: string, error: unknown): void {
   expect(message.length).toBeLessThan(250);
 }
 
-/** What a call throws, or else its answer. */
-function thrownBy(call: () => unknown): unknown {
+/** Returns what a call throws, or else its result. */
+function errorOrResult(call: () => unknown): unknown {
   try {
     return call();
   } catch (error) {
@@ -63,18 +63,18 @@ function thrownBy(call: () => unknown): unknown {
   }
 }
 
-/** Makes one call: the promise must reject, and the synchronous form, if there is one, throw. */
-async function expectRefused(any: AnyLimiter, code: ErrorCode, [method, ...args]: Call) {
-  const answer = any[method](...args) as Promise<unknown>;
-  expectRefusal(code, method, await answer.catch((error) => error));
+/** Expects that a method rejects, and that its synchronous form, if it has one, throws. */
+async function expectRejection(any: AnyLimiter, code: ErrorCode, [method, ...args]: Call) {
+  const result = any[method](...args) as Promise<unknown>;
+  expectError(code, method, await result.catch((error) => error));
   if (!(`${method}Sync` in any)) return;
-  const error = thrownBy(() => any[`${method}Sync`](...args));
+  const error = errorOrResult(() => any[`${method}Sync`](...args));
   if ((error as SluiceError)?.code === 'ERR_NOT_SYNCHRONOUS') return;
-  expectRefusal(code, `${method}Sync`, error);
+  expectError(code, `${method}Sync`, error);
 }
 
-/** All the ways to ask for one limit: alone, and behind another that has room. */
-function asks(policy: unknown, key: unknown, options?: object): Call[] {
+/** Returns calls of each method for one limit: alone, and after another limit that admits. */
+function callsFor(policy: unknown, key: unknown, options?: object): Call[] {
   const joint = [
     { policy: 'q', key: 'old' },
     { policy, key, ...options },
@@ -110,7 +110,7 @@ const shown = (value: unknown): string =>
 
 const NOT_COSTS = [Number.NaN, -1, 0.5, Number.POSITIVE_INFINITY, '5', null, 5n, 2 ** 53, [1]];
 const NOT_KEYS = [42, null, undefined, {}, '', 'k'.repeat(1025), 'k'.repeat(1e6), true, () => 'k'];
-/** A list with a hole at its end, which most ways to go through a list pass over. */
+/** Returns a list with a hole at its end, which most iterations skip. */
 const holed = (...values: unknown[]): unknown[] => {
   values.length++;
   return values;
@@ -127,12 +127,16 @@ const NOT_SIGNALS = [5, 0, null, true, 'abort', {}, new AbortController()];
 const NOT_CHARGES = [null, undefined, 42, 'p'];
 
 const misuses: Misuse[] = [
-  ...each('the cost', 'ERR_INVALID_COST', NOT_COSTS, (cost) => asks('p', 'old', { cost })),
-  ['the cost 0', 'ERR_INVALID_COST', asks('p', 'old', { cost: 0 }).filter(notPeek)],
-  ['a cost above the capacity', 'ERR_COST_ABOVE_LIMIT', asks('p', 'new', { cost: 11 })],
-  ['the largest cost there is', 'ERR_COST_ABOVE_LIMIT', asks('p', 'new', { cost: 2 ** 53 - 1 })],
+  ...each('the cost', 'ERR_INVALID_COST', NOT_COSTS, (cost) => callsFor('p', 'old', { cost })),
+  ['the cost 0', 'ERR_INVALID_COST', callsFor('p', 'old', { cost: 0 }).filter(notPeek)],
+  ['a cost above the capacity', 'ERR_COST_ABOVE_LIMIT', callsFor('p', 'new', { cost: 11 })],
+  [
+    'the largest cost there is',
+    'ERR_COST_ABOVE_LIMIT',
+    callsFor('p', 'new', { cost: 2 ** 53 - 1 }),
+  ],
   ...each('the policy', 'ERR_UNKNOWN_POLICY', ['r', '', '__proto__', 'toString'], (name) => [
-    ...asks(name, 'old'),
+    ...callsFor(name, 'old'),
     ['reset', name, 'old'],
     ['inspect', name, 'old'],
     ...charged({ policy: name }),
@@ -141,20 +145,24 @@ const misuses: Misuse[] = [
     joint([{ policy, key: 'old' }]),
   ),
   ...each('the operation', 'ERR_UNKNOWN_OPERATION', ['find', '', 'toString', null], (operation) =>
-    asks('p', 'old', { operation }),
+    callsFor('p', 'old', { operation }),
   ),
-  ['no such costs', 'ERR_UNKNOWN_OPERATION', asks('q', 'old', { operation: 'search' })],
+  [
+    'an operation of a policy without costs',
+    'ERR_UNKNOWN_OPERATION',
+    callsFor('q', 'old', { operation: 'search' }),
+  ],
   [
     'a cost and an operation',
     'ERR_INVALID_COST',
-    asks('p', 'old', { operation: 'search', cost: 5 }),
+    callsFor('p', 'old', { operation: 'search', cost: 5 }),
   ],
-  ['a misspelt cost', 'ERR_INVALID_OPTION', asks('p', 'old', { cots: 5 })],
+  ['a misspelt cost', 'ERR_INVALID_OPTION', callsFor('p', 'old', { cots: 5 })],
   ...each('the options', 'ERR_INVALID_OPTION', [null, 5, 'cost'], (options) =>
     ['check', 'peek', 'acquire'].map((method) => [method, 'p', 'old', options]),
   ),
   ...each('the key', 'ERR_INVALID_KEY', [...NOT_KEYS, ...NOT_PARTS, ...LONG_PARTS], (key) => [
-    ...asks('p', key),
+    ...callsFor('p', key),
     ['reset', 'p', key],
     ['inspect', 'p', key],
     ...charged({ key }),
@@ -194,95 +202,96 @@ const misuses: Misuse[] = [
     ['acquire', 'p', 'old', { signal }],
     ['acquire', [{ policy: 'p', key: 'old' }], { signal }],
   ]),
-  ...each('the id', 'ERR_INVALID_KEY', ['', 5, null, 'k'.repeat(1025)], (id) => [
+  ...each('the id', 'ERR_INVALID_KEY', ['', 5, null, 'k'.repeat(1025), ['order', 7]], (id) => [
     ['check', 'p', 'old', { id }],
     ['check', [{ policy: 'p', key: 'old' }], { id }],
   ]),
   ['a misspelt wait', 'ERR_INVALID_OPTION', [['acquire', 'p', 'old', { maxWait: 5 }]]],
-  ['a cost for all', 'ERR_INVALID_OPTION', [['acquire', [{ policy: 'p', key: 'k' }], { cost: 2 }]]],
+  [
+    'a cost of all limits',
+    'ERR_INVALID_OPTION',
+    [['acquire', [{ policy: 'p', key: 'k' }], { cost: 2 }]],
+  ],
 ];
 
-describe('a call that makes no sense is refused and writes nothing', () => {
+describe('invalid calls', () => {
   describe.each([
     ['the memory store', memoryStore],
-    ['a store of promises', promisesOnly],
+    ['an asynchronous store', promisesOnly],
   ])('on %s', (_kind, openStore) => {
-    it.each(misuses)('%s: %s', async (_what, code, calls) => {
+    it.each(misuses)('%s is rejected with %s and charges nothing', async (_what, code, calls) => {
       const { any, state } = await setUp(openStore());
       const before = await state();
       for (const call of calls) {
-        await expectRefused(any, code, call);
+        await expectRejection(any, code, call);
         expect(await state()).toEqual(before);
       }
     });
 
-    it.each(NOT_TIMES)('when the clock says %s, and no receipt is used up', async (time) => {
-      let nowMs: unknown = START_MS;
-      const clock = { now: () => nowMs as number, schedule: () => () => {} };
-      const { any, limiter, receipt, state } = await setUp(openStore(), clock);
-      const before = await state();
-      nowMs = time;
-      for (const call of GOOD_CALLS) await expectRefused(any, 'ERR_INVALID_CLOCK', call);
-      await expectRefused(any, 'ERR_INVALID_CLOCK', ['refund', receipt]);
-      nowMs = START_MS;
-      expect(await state()).toEqual(before);
-      expect((await limiter.acquire('p', 'old')).allowed).toBe(true);
-      expect(await limiter.refund(receipt)).toBe(3);
-    });
+    it.each(NOT_TIMES)(
+      'a clock that returns %s is rejected, and no receipt is used',
+      async (time) => {
+        let nowMs: unknown = START_MS;
+        const clock = { now: () => nowMs as number, schedule: () => () => {} };
+        const { any, limiter, receipt, state } = await setUp(openStore(), clock);
+        const before = await state();
+        nowMs = time;
+        for (const call of GOOD_CALLS) await expectRejection(any, 'ERR_INVALID_CLOCK', call);
+        await expectRejection(any, 'ERR_INVALID_CLOCK', ['refund', receipt]);
+        nowMs = START_MS;
+        expect(await state()).toEqual(before);
+        expect((await limiter.acquire('p', 'old')).allowed).toBe(true);
+        expect(await limiter.refund(receipt)).toBe(3);
+      },
+    );
 
-    it('once the limiter has been closed', async () => {
+    it('calls of a closed limiter are rejected', async () => {
       const { any, limiter, receipt } = await setUp(openStore());
       await limiter.close();
       await limiter.close();
       const calls: Call[] = [...GOOD_CALLS, ['reset', 'p', 'old'], ['refund', receipt]];
-      for (const call of calls) await expectRefused(any, 'ERR_CLOSED', call);
-      await expectRefused(any, 'ERR_CLOSED', ['check', [{ key: 'old' }]]);
+      for (const call of calls) await expectRejection(any, 'ERR_CLOSED', call);
+      await expectRejection(any, 'ERR_CLOSED', ['check', [{ key: 'old' }]]);
     });
 
     it.each<{ call: Call }>([
       { call: ['check', [{ key: 'old' }]] },
       { call: ['reset', undefined, 'old'] },
       { call: ['inspect', undefined, 'old'] },
-    ])('when the very first call, $call.0, names no policy', async ({ call }) => {
+    ])('$call.0 without a policy is rejected as the first call of a limiter', async ({ call }) => {
       const limiter: unknown = createLimiter({ policies, store: openStore() });
-      await expectRefused(limiter as AnyLimiter, 'ERR_UNKNOWN_POLICY', call);
+      await expectRejection(limiter as AnyLimiter, 'ERR_UNKNOWN_POLICY', call);
     });
 
-    it('when what is to listen is no function', async () => {
+    it('onDecision rejects a value that is not a function', async () => {
       const { any, limiter } = await setUp(openStore());
       for (const listener of [5, null, undefined, 'listener', {}]) {
-        const error = thrownBy(() => any.onDecision(listener));
-        expectRefusal('ERR_INVALID_OPTION', 'onDecision', error);
+        const error = errorOrResult(() => any.onDecision(listener));
+        expectError('ERR_INVALID_OPTION', 'onDecision', error);
       }
       expect((await limiter.check('p', 'old')).allowed).toBe(true);
     });
 
-    it.each<{ call: Call; what: string }>([
-      { call: ['check', undefined, 'k'], what: 'a policy, or 1 to 64 limits, got `undefined`' },
-      {
-        call: ['check', 'p', 'k', { id: '' }],
-        what: '`id` to be a string of 1 to 1024 characters',
-      },
-      {
-        call: ['check', 'p', 'k', { id: ['order', 7] }],
-        what: '`id` to be a string of 1 to 1024 characters, got an array of 2',
-      },
-      {
-        call: ['acquire', 'p', 'k', { signal: 5 }],
-        what: '`signal` to be an AbortSignal, got `5`',
-      },
-    ])('and the message names what is wrong: $what', async ({ call: [method, ...args], what }) => {
+    it('the messages for invalid calls are those in messages/calls.txt', async () => {
       const { any } = await setUp(openStore());
-      await expect(any[method](...args)).rejects.toThrow(`Expected ${what}`);
+      const lines: string[] = [];
+      for (const [what, code, calls] of misuses) {
+        const errors = calls.map(([method, ...args]) =>
+          (any[method](...args) as Promise<unknown>).catch(({ message }) => message),
+        );
+        const messages = new Set(await Promise.all(errors));
+        lines.push(what, ...[...messages].map((message) => `  ${code}: ${message}`));
+      }
+      await expect(`${lines.join('\n')}\n`).toMatchFileSnapshot('messages/calls.txt');
     });
 
-    it('and does not use up the receipt of a settlement that is refused', async () => {
+    it('a rejected settlement does not use its receipt', async () => {
       const { any, limiter, receipt } = await setUp(openStore());
-      await expectRefused(any, 'ERR_INVALID_COST', ['settle', receipt, -1]);
+      await expectRejection(any, 'ERR_INVALID_COST', ['settle', receipt, -1]);
       expect(await limiter.refund(receipt)).toBe(3);
     });
 
-    it('or changes nothing, when a made-up receipt finds no charge', async () => {
+    it('a forged receipt without a charge changes nothing', async () => {
       const { limiter, state } = await setUp(openStore());
       const before = await state();
       for (const change of [{ key: 'new' }, { atMs: START_MS - 1 }, { policy: 'q' }]) {
@@ -294,28 +303,28 @@ describe('a call that makes no sense is refused and writes nothing', () => {
     });
   });
 
-  it('when it is synchronous and the store answers only with promises', async () => {
+  it('synchronous methods on an asynchronous store are rejected', async () => {
     const { any, state } = await setUp(promisesOnly());
     const before = await state();
     for (const [method, ...args] of [...GOOD_CALLS, ['reset', 'p', 'old']] as Call[]) {
       if (method === 'acquire') continue;
-      const error = thrownBy(() => any[`${method}Sync`](...args));
-      expectRefusal('ERR_NOT_SYNCHRONOUS', method, error);
+      const error = errorOrResult(() => any[`${method}Sync`](...args));
+      expectError('ERR_NOT_SYNCHRONOUS', method, error);
     }
     expect(await state()).toEqual(before);
   });
 });
 
-describe('something that cannot be built is refused', () => {
+describe('invalid options', () => {
   const policy = { p: '1/1s' };
   const build = (options: unknown) => createLimiter(options as LimiterOptions<Policies>);
 
   it.each([
     ...[0, -1, 1.5, Number.NaN, '5', 2 ** 30, null].map((maxKeys) => ({ maxKeys })),
     ...[{ maxkeys: 5 }, null, 5, 'maxKeys'],
-  ])('memoryStore(%j)', (options) => {
-    const error = thrownBy(() => memoryStore(options as object));
-    expectRefusal('ERR_INVALID_OPTION', 'memoryStore', error);
+  ])('memoryStore(%j) is rejected', (options) => {
+    const error = errorOrResult(() => memoryStore(options as object));
+    expectError('ERR_INVALID_OPTION', 'memoryStore', error);
   });
 
   it.each([
@@ -323,11 +332,11 @@ describe('something that cannot be built is refused', () => {
     ...[{ policies: '1/1s' }, { policies: policy, policy }, { policies: policy, stroe: 5 }],
     ...[null, {}, 5, 'memory', memoryStore].map((store) => ({ policies: policy, store })),
     ...[null, {}, 5, Date.now, { now: 5 }].map((clock) => ({ policies: policy, clock })),
-  ])('createLimiter(%o)', (options) => {
-    expectRefusal(
+  ])('createLimiter(%o) is rejected', (options) => {
+    expectError(
       'ERR_INVALID_OPTION',
       'createLimiter',
-      thrownBy(() => build(options)),
+      errorOrResult(() => build(options)),
     );
   });
 });
