@@ -57,10 +57,7 @@ export const ALLOWED_PHRASES = [
 ];
 
 /** Files and folders that still contain such phrases. */
-export const NOT_YET_CLEAN = [
-  ...['packages/cli/test/', 'packages/server/test/'],
-  'packages/traffic/test/',
-];
+export const NOT_YET_CLEAN = ['packages/server/test/'];
 
 const keepsTestsBack = /\.(?:only|skip|todo)\s*[.(]/g;
 const readsTime =

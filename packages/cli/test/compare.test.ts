@@ -18,7 +18,7 @@ interface Row {
 }
 
 describe('sluice compare', () => {
-  test('shows the five algorithms side by side, in lines of 80 columns', async () => {
+  test('compare shows five algorithms side by side in at most 80 columns', async () => {
     const { code, stdout, stderr } = await runSluice(['compare', log, '--limit', '30/1m']);
     expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
     expect(stdout).not.toMatch(CONTROL);
@@ -28,7 +28,7 @@ describe('sluice compare', () => {
     expect(stdout).toMatch(/^sliding-log +30 +1\.00 x +1\.00 x +\d+ +\d+$/m);
   });
 
-  test('bursts on both sides of a boundary are twice the limit for fixed-window only', async () => {
+  test('only fixed-window admits twice the limit around a boundary', async () => {
     const { stdout } = await runSluice(['compare', bursts, '--limit', '50/1m', '--json']);
     const { algorithms } = JSON.parse(stdout) as { algorithms: readonly Row[] };
     const worst = Object.fromEntries(algorithms.map((row) => [row.algorithm, row.worst.multiple]));
@@ -43,13 +43,13 @@ describe('sluice compare', () => {
     expect(text).toMatch(/^fixed-window +50 after 59\.999 s, 50 after 60 s$/m);
   });
 
-  test('--report writes an HTML file', async () => {
+  test('compare --report writes an HTML file', async () => {
     const page = join(dirname(log), 'compare.html');
     expect((await runSluice(['compare', log, '--limit', '30/1m', '--report', page])).code).toBe(0);
     expect(readFileSync(page, 'utf8')).toContain('sliding-counter');
   });
 
-  test('counts by something else than the client', async () => {
+  test('--key counts by path, header or all requests together', async () => {
     const clients = async (key: string): Promise<number> =>
       JSON.parse(
         (await runSluice(['compare', log, '--limit', '9/1m', '--key', key, '--json'])).stdout,
@@ -64,8 +64,8 @@ describe('sluice compare', () => {
     [['--limit', '0/1m'], /Expected --limit to be a limit such as 100\/1m, got `0\/1m`/],
     [[], /Expected --limit such as 100\/1m, got none/],
     [['--limit', '30/1m', '--key', 'shoe'], /Expected --key to be one of client, user/],
-  ])('%j is refused', async (words, why) => {
-    const { code, stdout, stderr } = await runSluice(['compare', log, ...words]);
+  ])('compare with the options %j is rejected', async (args, why) => {
+    const { code, stdout, stderr } = await runSluice(['compare', log, ...args]);
     expect({ code, stdout }).toEqual({ code: 2, stdout: '' });
     expect(stderr).toMatch(why);
   });

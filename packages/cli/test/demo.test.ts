@@ -43,7 +43,7 @@ describe('sluice demo', () => {
     expect(new Set(starts).size).toBe(1);
   });
 
-  test('shows the boundary as README.md does', () => {
+  test('prints the comparison at a boundary that README.md shows', () => {
     const [proof] = PROOF.exec(plain.stdout)!;
     expect(proof).toMatch(/fixed-window .* 50 before, 50 after\n.* 100: 2 x the limit\n/);
     expect(proof).toMatch(/sliding-log .* 50 before, 0 after\n.* 50: within the limit\n/);
@@ -52,7 +52,7 @@ describe('sluice demo', () => {
     expect(withoutTimes(proof)).toBe(withoutTimes(readme));
   });
 
-  test('--json prints the same result', async () => {
+  test('demo --json prints the counts and the comparison at a boundary', async () => {
     const { code, stdout } = await sluice(['demo', '--for', '1s', '--json']);
     expect(code).toBe(0);
     const result = JSON.parse(stdout);
@@ -92,7 +92,7 @@ describe('sluice demo', () => {
     expect([...terminal.styles].sort()).toEqual(['0', '1', '2', '31', '32']);
   });
 
-  test('on a small terminal with NO_COLOR: no colours, nothing too wide', async () => {
+  test('fits a small terminal and prints no colours with NO_COLOR', async () => {
     const shown = onTerminalOf(50, 12, ['demo', '--for', '1s'], { NO_COLOR: '1' });
     await shown.shows(/fixed-window/);
     expect(shown.terminal.wrapped).toBe(0);
@@ -101,7 +101,7 @@ describe('sluice demo', () => {
     expect([...shown.terminal.styles]).toEqual([]);
   });
 
-  test('Ctrl-C stops it, with a summary and the cursor', async () => {
+  test('Ctrl-C prints a summary and restores the cursor', async () => {
     const shown = onTerminalOf(80, 30, ['demo', '--keep']);
     const text = await shown.shows(/most denied +10\./);
     const [url] = /http:\/\/127\.0\.0\.1:\d+/.exec(text)!;
@@ -113,7 +113,7 @@ describe('sluice demo', () => {
     await expect(fetch(`${url}/healthz`)).rejects.toThrow();
   });
 
-  test('with --keep it runs until a signal', async () => {
+  test('--keep continues until a signal', async () => {
     const words = [binary, 'demo', '--for', '1s', '--keep'];
     const running = new Process(process.execPath, words, {});
     const [, url] = await running.printed(/listens on (\S+),/);
@@ -151,7 +151,7 @@ describe('sluice demo', () => {
   });
 });
 
-test('`npm run demo` is `sluice demo`', () => {
+test('npm run demo runs sluice demo', () => {
   const { scripts } = JSON.parse(readFileSync(`${root}package.json`, 'utf8'));
   expect(scripts.demo).toMatch(/node packages\/cli\/bin\/sluice\.mjs demo$/);
 });

@@ -11,8 +11,8 @@ const isWellFormed = ({ stdout }: Ended): void => {
   for (const line of stdout.split('\n')) expect(line.length).toBeLessThanOrEqual(80);
 };
 
-describe('sluice explain, of a log', () => {
-  test('draws the window of the first denial, and does the sum', async () => {
+describe('sluice explain with a log', () => {
+  test('explain draws the window of the first denial and the comparison', async () => {
     const ended = await runSluice(['explain', log, '--limit', '30/1m', ...CLIENT]);
     expect(ended.code).toBe(1);
     isWellFormed(ended);
@@ -34,13 +34,13 @@ describe('sluice explain, of a log', () => {
     ],
     ['fixed-window', 'comparison  30 + 1 = 31 > 30', 'the next window begins in 36 s'],
     ['token-bucket', 'comparison  0.5 < 1', '30 refill per 1 min'],
-  ])('of %s: %s', async (algorithm, sum, words) => {
+  ])('explains the first denial by %s: %s', async (algorithm, sum, args) => {
     const given = ['explain', log, '--limit', '30/1m', ...CLIENT, '--algorithm', algorithm];
     const ended = await runSluice(given);
     isWellFormed(ended);
     expect(ended.code).toBe(1);
     expect(ended.stdout).toContain(`${sum}\n`);
-    expect(ended.stdout.replace(/\n {12}/g, ' ')).toContain(words);
+    expect(ended.stdout.replace(/\n {12}/g, ' ')).toContain(args);
   });
 
   test('explains the decision at a given time', async () => {
@@ -56,7 +56,7 @@ describe('sluice explain, of a log', () => {
     });
   });
 
-  test('knows a client by any spelling of its address', async () => {
+  test('--client accepts any spelling of an IPv6 address', async () => {
     const six = file('six.log', combinedLog(burst(9, 9, { client: '2001:db8::1' })));
     const ended = await runSluice([
       'explain',
@@ -78,14 +78,14 @@ describe('sluice explain, of a log', () => {
     [[log, '--limit', '1/1m', '--client', 'x', '--at', 'noon'], /Expected a time such as/],
     [[], /Expected one of a log, --policy \(with --key\) or --headers/],
     [[log, '--policy', 'x', '--key', 'y'], /Expected one of a log/],
-  ])('%j is refused', async (words, why) => {
-    const { code, stdout, stderr } = await runSluice(['explain', ...words]);
+  ])('explain with the arguments %j is rejected', async (args, why) => {
+    const { code, stdout, stderr } = await runSluice(['explain', ...args]);
     expect({ code, stdout }).toEqual({ code: 2, stdout: '' });
     expect(stderr).toMatch(why);
   });
 });
 
-describe('sluice explain, of a service', () => {
+describe('sluice explain with a service', () => {
   let service: Serving;
   beforeAll(async () => {
     service = await serving();
@@ -93,12 +93,12 @@ describe('sluice explain, of a service', () => {
   afterAll(async () => {
     await service?.stop();
   });
-  const ask = (...words: string[]): Promise<Ended> => runSluice(words, { SLUICE_URL: service.url });
+  const run = (...args: string[]): Promise<Ended> => runSluice(args, { SLUICE_URL: service.url });
 
   test('explains why the next call is denied and charges nothing', async () => {
-    await ask('check', 'perMinute', 'user:42', '--cost', '10');
+    await run('check', 'perMinute', 'user:42', '--cost', '10');
     for (let turn = 0; turn < 2; turn++) {
-      const ended = await ask('explain', '--policy', 'perMinute', '--key', 'user:42');
+      const ended = await run('explain', '--policy', 'perMinute', '--key', 'user:42');
       isWellFormed(ended);
       expect(ended.code).toBe(1);
       expect(ended.stdout).toContain('limit       perMinute: 10 in 1 min, sliding-log\n');
@@ -107,16 +107,16 @@ describe('sluice explain, of a service', () => {
     }
   });
 
-  test('of a token bucket and of a key that is new', async () => {
-    const tokens = await ask('explain', '--policy', 'steady', '--key', 'x');
+  test('explains an unused key of a token bucket', async () => {
+    const tokens = await run('explain', '--policy', 'steady', '--key', 'x');
     isWellFormed(tokens);
     expect(tokens.stdout).toContain('steady: 10 in 1 s, burst 20, token-bucket\n');
     expect(tokens.stdout).toContain('comparison  20 >= 1\n');
     expect(tokens.code).toBe(0);
   });
 
-  test('as JSON has all that is known', async () => {
-    const { stdout } = await ask('explain', '--policy', 'daily', '--key', 'team:7', '--json');
+  test('explain --json prints the parameters and the state of the key', async () => {
+    const { stdout } = await run('explain', '--policy', 'daily', '--key', 'team:7', '--json');
     expect(JSON.parse(stdout)).toMatchObject({
       ...{
         algorithm: 'sliding-buckets',
@@ -129,14 +129,14 @@ describe('sluice explain, of a service', () => {
   });
 
   test('a missing key and an unknown policy are rejected', async () => {
-    expect((await ask('explain', '--policy', 'perMinute')).stderr).toMatch(/Expected --key/);
-    const { code, stderr } = await ask('explain', '--policy', 'none', '--key', 'x');
+    expect((await run('explain', '--policy', 'perMinute')).stderr).toMatch(/Expected --key/);
+    const { code, stderr } = await run('explain', '--policy', 'none', '--key', 'x');
     expect(code).toBe(2);
     expect(stderr).toMatch(/ERR_UNKNOWN_POLICY/);
   });
 });
 
-describe('sluice explain, of fields', () => {
+describe('sluice explain with headers', () => {
   test.each([
     [
       ['RateLimit: "perMinute";r=0;t=12', 'RateLimit-Policy: "perMinute";q=100;w=60'],
@@ -150,12 +150,12 @@ describe('sluice explain, of fields', () => {
       ['limits      7 of 60 remaining, resets in 30 s', 'format      X-RateLimit'],
     ],
     [['RateLimit: limit=100, remaining=50, reset=30'], 0, ['limits      50 of 100 remaining']],
-  ])('%j ends with %i', async (fields, code, told) => {
-    const words = fields.flatMap((field) => ['--headers', field]);
-    const ended = await runSluice(['explain', ...words]);
+  ])('explains the headers %j and exits with %i', async (headers, code, lines) => {
+    const args = headers.flatMap((header) => ['--headers', header]);
+    const ended = await runSluice(['explain', ...args]);
     isWellFormed(ended);
     expect(ended.code).toBe(code);
-    for (const line of told) expect(ended.stdout).toContain(line);
+    for (const line of lines) expect(ended.stdout).toContain(line);
   });
 
   test('headers without rate limits are rejected', async () => {

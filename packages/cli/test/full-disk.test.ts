@@ -1,4 +1,4 @@
-/** Outputs that cannot be written, and logs that cannot be right. */
+/** A full disk under standard output, and logs that are rejected. */
 import { existsSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { describe, expect, test, vi } from 'vitest';
@@ -7,9 +7,9 @@ import { binary, type Ended, Process, scratch, sluice } from './running.ts';
 const file = scratch();
 const policy = file('limits.yaml', 'policies:\n  p: 5/1m\n');
 
-/** A command whose standard output is a disk that is full. */
-const onFullDisk = (words: readonly string[]): Process => {
-  const command = [process.execPath, binary, ...words].map((word) => `'${word}'`).join(' ');
+/** Runs a command whose standard output is a full disk. */
+const onFullDisk = (args: readonly string[]): Process => {
+  const command = [process.execPath, binary, ...args].map((arg) => `'${arg}'`).join(' ');
   return new Process('sh', ['-c', `exec ${command} > /dev/full`], {});
 };
 
@@ -21,11 +21,11 @@ async function freePort(): Promise<number> {
   return port;
 }
 
-describe.skipIf(!existsSync('/dev/full'))('on a disk that is full', () => {
+describe.skipIf(!existsSync('/dev/full'))('standard output on a full disk', () => {
   test('the service reports a full disk once, keeps serving and stops on SIGTERM', async () => {
     const port = await freePort();
-    const words = ['serve', '--config', policy, '--listen', `127.0.0.1:${port}`];
-    const running = onFullDisk(words);
+    const args = ['serve', '--config', policy, '--listen', `127.0.0.1:${port}`];
+    const running = onFullDisk(args);
     const status = async (): Promise<number> =>
       (await fetch(`http://127.0.0.1:${port}/healthz`)).status;
     await vi.waitFor(async () => expect(await status()).toBe(200), { timeout: 60_000 });
@@ -36,9 +36,9 @@ describe.skipIf(!existsSync('/dev/full'))('on a disk that is full', () => {
   });
 
   test.each([[['generate', 'steady', '--requests', '10']], [['validate', policy]]])(
-    'a command says so, and no code of a result: %s',
-    async (words) => {
-      const { code, stderr } = await onFullDisk(words).ended;
+    'a full disk is reported and exits with 2: %s',
+    async (args) => {
+      const { code, stderr } = await onFullDisk(args).ended;
       expect([code, stderr]).toEqual([
         2,
         'error: Expected a writable standard output, got ENOSPC\n',
@@ -47,7 +47,7 @@ describe.skipIf(!existsSync('/dev/full'))('on a disk that is full', () => {
   );
 });
 
-describe('logs are refused', () => {
+describe('logs that are rejected', () => {
   const line = (second: number): string =>
     JSON.stringify({ time: new Date(1.8e12 + 1000 * second).toISOString(), ip: '192.0.2.1' });
   const seconds = Array.from({ length: 300 }, (_, second) => second);
@@ -55,7 +55,7 @@ describe('logs are refused', () => {
   const planned = (...logs: string[]): Promise<Ended> =>
     sluice(['plan', ...logs, '--policy', policy]);
 
-  test('that are out of the order of time', async () => {
+  test('a log that is not in order of time is rejected', async () => {
     const reversed = file('reversed.jsonl', seconds.reverse().map(line).join('\n'));
     const { code, stderr } = await planned(reversed);
     expect(code).toBe(2);
@@ -65,7 +65,7 @@ describe('logs are refused', () => {
     expect((await planned(log)).code).toBe(0);
   });
 
-  test('that are given twice', async () => {
+  test('a log that is given twice is rejected', async () => {
     const { code, stderr } = await planned(log, log);
     expect([code, stderr.replace(/\s+/g, ' ')]).toEqual([
       2,

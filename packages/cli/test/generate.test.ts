@@ -7,20 +7,20 @@ import { binary, CONTROL, Process, runSluice, type Serving, scratch, serving } f
 
 const file = scratch();
 
-describe('sluice generate, a log', () => {
-  test('is the same for the same seed, and on standard output alone', async () => {
-    const words = ['generate', 'abuser', '--requests', '300', '--seed', '9'];
-    const { code, stdout, stderr } = await runSluice(words);
+describe('sluice generate of a log', () => {
+  test('the same seed generates the same log, on standard output only', async () => {
+    const args = ['generate', 'abuser', '--requests', '300', '--seed', '9'];
+    const { code, stdout, stderr } = await runSluice(args);
     expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
     expect(stdout.trimEnd().split('\n')).toHaveLength(300);
-    expect((await runSluice(words)).stdout).toBe(stdout);
-    expect((await runSluice([...words.slice(0, -1), '10'])).stdout).not.toBe(stdout);
+    expect((await runSluice(args)).stdout).toBe(stdout);
+    expect((await runSluice([...args.slice(0, -1), '10'])).stdout).not.toBe(stdout);
   });
 
-  test('follows --start, --duration and --clients', async () => {
+  test('the log has the given start, duration and number of clients', async () => {
     const when = ['--start', '2026-03-29T12:00:00+02:00', '--duration', '1h'];
-    const who = ['--clients', '3', '--requests', '200', '--format', 'json-lines'];
-    const { stdout } = await runSluice(['generate', 'steady', ...when, ...who]);
+    const more = ['--clients', '3', '--requests', '200', '--format', 'json-lines'];
+    const { stdout } = await runSluice(['generate', 'steady', ...when, ...more]);
     const lines = stdout
       .trimEnd()
       .split('\n')
@@ -30,16 +30,16 @@ describe('sluice generate, a log', () => {
     expect(new Set(lines.map(({ client }) => client)).size).toBe(3);
   });
 
-  test('--out writes the file atomically', async () => {
-    const path = file('access.log', 'what was there before');
-    const words = ['generate', 'boundary', '--requests', '100', '--out', path];
-    const { code, stdout } = await runSluice(words);
+  test('generate --out writes the file atomically', async () => {
+    const path = file('access.log', 'previous content');
+    const args = ['generate', 'boundary', '--requests', '100', '--out', path];
+    const { code, stdout } = await runSluice(args);
     expect({ code, stdout }).toEqual({
       code: 0,
       stdout: `100 lines of boundary traffic written to ${path}\n`,
     });
     expect(readFileSync(path, 'utf8').trimEnd().split('\n')).toHaveLength(100);
-    const { stdout: json } = await runSluice([...words, '--json']);
+    const { stdout: json } = await runSluice([...args, '--json']);
     expect(JSON.parse(json)).toMatchObject({
       kind: 'generate',
       settings: { shape: 'boundary', seed: 1, requests: 100, clients: 100, windowMs: 60_000 },
@@ -51,7 +51,7 @@ describe('sluice generate, a log', () => {
     expect(readdirSync(dirname(path)).filter((name) => name.endsWith('.part'))).toEqual([]);
   });
 
-  test('a file that cannot be written is said, and nothing is left', async () => {
+  test('a file that cannot be written is reported, and no part of it remains', async () => {
     const path = `${dirname(file('x', ''))}/nowhere/access.log`;
     const { code, stdout, stderr } = await runSluice(['generate', 'steady', '--out', path]);
     expect({ code, stdout }).toEqual({ code: 2, stdout: '' });
@@ -101,8 +101,8 @@ test.each([
     ['steady', '--against', 'http://127.0.0.1:1/', '--rate=1', '--duration=1s', '--requests=1'],
     'Expected two of --requests, --duration and --rate, got all three',
   ],
-])('%j is wrong use: it says why and ends with 2', async (words, message) => {
-  const { code, stdout, stderr } = await runSluice(['generate', ...words]);
+])('generate %j prints the reason and exits with 2', async (args, message) => {
+  const { code, stdout, stderr } = await runSluice(['generate', ...args]);
   expect({ code, stdout }).toEqual({ code: 2, stdout: '' });
   expect(stderr).toContain(message);
 });
@@ -133,7 +133,7 @@ describe('sluice generate --against', () => {
     'http://[2001:db8::1]/',
     'http://127.0.0.1@example.com/',
     'http://[::ffff:8.8.8.8]/',
-  ])('%s is refused, because it is not this machine', async (address) => {
+  ])('--against %s is rejected because it is not a local address', async (address) => {
     const { code, stdout, stderr } = await runSluice(['generate', 'steady', '--against', address]);
     expect({ code, stdout }).toEqual({ code: 2, stdout: '' });
     expect(stderr).toContain('Expected --against to be a local address');
@@ -141,13 +141,13 @@ describe('sluice generate --against', () => {
 
   test('sends each request with its client address and prints the statuses', async () => {
     seen.length = 0;
-    const words = ['--requests', '200', '--rate', '400', '--seed', '3'];
+    const args = ['--requests', '200', '--rate', '400', '--seed', '3'];
     const { code, stdout } = await runSluice([
       'generate',
       'abuser',
       '--against',
       `${url}/`,
-      ...words,
+      ...args,
     ]);
     expect(code).toBe(0);
     expect(seen).toHaveLength(200);
@@ -156,11 +156,11 @@ describe('sluice generate --against', () => {
     expect(stdout).toMatch(new RegExp(`^429 +${logins.length} .* Too Many Requests$`, 'm'));
     expect(stdout).toMatch(new RegExp(`^200 +${200 - logins.length} .* OK$`, 'm'));
     expect(stdout).not.toMatch(CONTROL);
-    // In the order of the log of the same seed, give or take what is in flight at once.
+    // Concurrent requests may arrive in another order than in the log of the same seed.
     const { stdout: log } = await runSluice([
       'generate',
       'abuser',
-      ...words.slice(0, 2),
+      ...args.slice(0, 2),
       '--seed',
       '3',
     ]);
@@ -168,8 +168,8 @@ describe('sluice generate --against', () => {
       .trimEnd()
       .split('\n')
       .map((line) => line.split(' ')[0]);
-    const told = seen.map((request) => request.headers['x-forwarded-for']);
-    expect([...told].sort()).toEqual([...clients].sort());
+    const forwarded = seen.map((request) => request.headers['x-forwarded-for']);
+    expect([...forwarded].sort()).toEqual([...clients].sort());
     expect(seen.every((request) => request.headers['user-agent'] !== undefined)).toBe(true);
   });
 
@@ -197,24 +197,24 @@ describe('sluice generate --against', () => {
     });
   });
 
-  test('takes the time that it should', async () => {
-    const words = ['--requests', '50', '--duration', '1s', '--json'];
-    const { stdout } = await runSluice(['generate', 'steady', '--against', `${url}/`, ...words]);
+  test('requests are spread over --duration', async () => {
+    const args = ['--requests', '50', '--duration', '1s', '--json'];
+    const { stdout } = await runSluice(['generate', 'steady', '--against', `${url}/`, ...args]);
     expect(JSON.parse(stdout).tookMs).toBeGreaterThan(900);
   });
 
-  test('an unreachable service exits with 2', async () => {
-    const words = ['--requests', '5', '--rate', '100'];
-    const gone = ['generate', 'steady', '--against', 'http://127.0.0.1:1/', ...words];
-    const { code, stdout, stderr } = await runSluice(gone);
+  test('an unreachable service is reported, and generate exits with 2', async () => {
+    const args = ['--requests', '5', '--rate', '100'];
+    const unreachable = ['generate', 'steady', '--against', 'http://127.0.0.1:1/', ...args];
+    const { code, stdout, stderr } = await runSluice(unreachable);
     expect({ code, stdout }).toEqual({ code: 2, stdout: '' });
     expect(stderr).toContain('Cannot reach http://127.0.0.1:1 (ECONNREFUSED)');
   });
 
   test('Ctrl-C stops the load and prints the summary', async () => {
     seen.length = 0;
-    const words = [binary, 'generate', 'steady', '--against', `${url}/`, '--duration', '10m'];
-    const load = new Process(process.execPath, words, {});
+    const args = [binary, 'generate', 'steady', '--against', `${url}/`, '--duration', '10m'];
+    const load = new Process(process.execPath, args, {});
     while (seen.length < 5) await new Promise((resolve) => setTimeout(resolve, 10));
     const { code, stdout } = await load.stop('SIGINT');
     expect(code).toBe(0);
@@ -232,10 +232,10 @@ describe('sluice generate --against a service', () => {
     await service?.stop();
   });
 
-  test('the abuser is denied and hardly anybody else', async () => {
+  test('the service admits the limit of the abuser and denies its other requests', async () => {
     const where = ['--against', `${service.url}/v1/forward-auth`, '--json'];
-    const words = ['generate', 'abuser', ...where, '--requests', '400', '--rate', '400'];
-    const { stdout } = await runSluice(words);
+    const args = ['generate', 'abuser', ...where, '--requests', '400', '--rate', '400'];
+    const { stdout } = await runSluice(args);
     const { statuses, denied, firstDeniedMs } = JSON.parse(stdout);
     expect(statuses[200] + statuses[429]).toBe(400);
     expect(denied[0].sent - denied[0].denied).toBe(15);

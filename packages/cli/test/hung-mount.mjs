@@ -1,6 +1,6 @@
 /**
  * Preloaded by a test (`--import`): once the file HUNG_MOUNT/hang exists, opening HUNG_MOUNT/config
- * blocks a thread of Node as a hung mount does. A FIFO without a writer takes its place.
+ * blocks a thread of Node.js as a hung mount does, by a FIFO without a writer.
  */
 import fs, { existsSync, writeFileSync } from 'node:fs';
 import { syncBuiltinESMExports } from 'node:module';

@@ -24,12 +24,12 @@ test('writeChunks waits for a slow reader and removes its listeners', async () =
   expect([slow.listenerCount('drain'), slow.listenerCount('close')]).toEqual([0, 0]);
 });
 
-test('what a terminal would obey is written out instead', () => {
+test('visible escapes control characters and keeps other text', () => {
   expect(visible('a\u001b[2Jb\nc\u009b1m\u202e')).toBe('a\\u{1b}[2Jb\\u{a}c\\u{9b}1m\\u{202e}');
   expect(visible('user:42 é 漢 🚰')).toBe('user:42 é 漢 🚰');
 });
 
-test('columns are as wide as what is in them', () => {
+test('columns are as wide as their longest cell', () => {
   expect(columns([])).toEqual([]);
   expect(
     columns([
@@ -39,7 +39,7 @@ test('columns are as wide as what is in them', () => {
   ).toEqual(['a    bb  c', 'aaa  b   cc']);
 });
 
-test('says how many of the entries of a long log are shown', () => {
+test('inspect states how many entries of a long log are shown', () => {
   const entries = Array.from({ length: 1000 }, (_, at) => ({ atMs: 99_000 + at, cost: 1 }));
   const report = {
     ...{ policy: 'long', key: 'k', algorithm: 'sliding-log', limit: 200_000 },
@@ -53,7 +53,7 @@ test('says how many of the entries of a long log are shown', () => {
   expect(whole.join('\n')).not.toContain('entries shown');
 });
 
-test('an explanation says how many of the entries of a long log are shown', () => {
+test('an explanation states how many entries of a long log are shown', () => {
   const explained = {
     ...{ kind: 'explain', policy: 'long', key: 'k', algorithm: 'sliding-log', capacity: 200_000 },
     ...{ limit: 200_000, windowMs: 100_000, bucketMs: 1, atMs: 100_000, cost: 1, allowed: true },
@@ -66,7 +66,7 @@ test('an explanation says how many of the entries of a long log are shown', () =
   expect(lines(1)).not.toContain('entries shown');
 });
 
-test('an entry of a bucket that has not ended is of this bucket, not of the past', () => {
+test('inspect labels an entry of the current bucket instead of stating its age', () => {
   const report = {
     ...{ policy: 'daily', key: 'team:7', algorithm: 'sliding-buckets', limit: 10 },
     ...{ windowMs: 86_400_000, used: 3, remaining: 7, resetAfterMs: 86_400_000 + 500_000 },

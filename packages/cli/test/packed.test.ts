@@ -1,4 +1,4 @@
-/** From an empty folder: the packed packages are installed, and the service of the example runs. */
+/** Installs the packed packages in an empty folder and runs the example service. */
 import { mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -13,9 +13,9 @@ afterAll(async () => {
   rmSync(folder, { recursive: true, force: true });
 });
 
-async function npm(words: readonly string[], cwd: string): Promise<Ended> {
+async function npm(args: readonly string[], cwd: string): Promise<Ended> {
   const quiet = ['--no-audit', '--no-fund', '--prefer-offline'];
-  const ended = await new Process('npm', [...words, ...quiet], {}, cwd).ended;
+  const ended = await new Process('npm', [...args, ...quiet], {}, cwd).ended;
   if (ended.code !== 0) throw new Error(ended.stderr);
   return ended;
 }
@@ -30,10 +30,10 @@ beforeAll(async () => {
   await npm(['install', ...archives.map((name) => `./${name}`)], folder);
 }, 300_000);
 
-const npx = (words: readonly string[], variables = {}) =>
-  new Process('npx', ['--no-install', 'sluice', ...words], variables, folder);
+const npx = (args: readonly string[], variables = {}) =>
+  new Process('npx', ['--no-install', 'sluice', ...args], variables, folder);
 
-test('npx sluice serve --print-config finds the example', async () => {
+test('the packed serve --print-config finds the example configuration', async () => {
   const { code, stdout } = await npx(['serve', '--print-config', '--json']).ended;
   expect(code).toBe(0);
   const { config } = JSON.parse(stdout);
@@ -41,9 +41,9 @@ test('npx sluice serve --print-config finds the example', async () => {
   expect(config.files[0]).toContain(join(folder, 'node_modules/sluice-server/config'));
 });
 
-test('the service answers a check, over gRPC and with workers too', async () => {
+test('the packed service with gRPC and two workers responds to a check', async () => {
   const where = ['--listen', '127.0.0.1:0', '--grpc', '127.0.0.1:0', '--workers', '2'];
-  // By its own name, because npx does not pass signals on to what it runs.
+  // Not with npx, which does not forward signals.
   service = new Process(join(folder, 'node_modules/.bin/sluice'), ['serve', ...where], {}, folder);
   const [, url] = await service.printed(/"url":"([^"]+)"/);
   const { code, stdout } = await npx(['check', 'perMinute', 'user:42'], { SLUICE_URL: url }).ended;
@@ -51,7 +51,7 @@ test('the service answers a check, over gRPC and with workers too', async () => 
   expect(code).toBe(0);
 });
 
-test('the schema of the files is there', async () => {
+test('the packed validate --schema prints the JSON Schema', async () => {
   const { code, stdout } = await npx(['validate', '--schema']).ended;
   expect(code).toBe(0);
   expect(JSON.parse(stdout)).toHaveProperty('properties');

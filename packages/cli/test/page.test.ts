@@ -1,6 +1,6 @@
 /**
- * docs/cli.md: its commands are run in order, in one folder, against a service of the example, and
- * print what the page says. `SLUICE_WRITE_PAGES=1` has the page say what they print.
+ * Runs the commands of docs/cli.md in order, in one folder, against the example service, and
+ * compares their output with the page. `SLUICE_WRITE_PAGES=1` writes the output into the page.
  */
 import { mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
@@ -35,7 +35,7 @@ async function printedBy(commands: string): Promise<string> {
     .replaceAll(`127.0.0.1:${Number(port) + 1}`, '127.0.0.1:8081');
 }
 
-/** What is never twice the same: times, and the names of receipts. */
+/** Replaces what differs between runs: times, rates and a warning of a busy machine. */
 const withoutTimes = (text: string): string =>
   text
     .replace(/\d+(?:\.\d)? (?:m?s|min)(?=[ ,.]|$|\n)/g, '# s')
@@ -49,7 +49,7 @@ const withoutTimes = (text: string): string =>
     .replace(/, \d+ per second/g, ', # per second')
     .replace(/ +/g, ' ');
 
-test('docs/cli.md prints what it says', async () => {
+test('the commands in docs/cli.md print the output that it shows', async () => {
   const found = [...page.matchAll(BLOCKS)];
   expect(found.length).toBeGreaterThan(8);
   const printed: string[] = [];
@@ -63,14 +63,14 @@ test('docs/cli.md prints what it says', async () => {
     writeFileSync(path, written);
     return;
   }
-  for (const [at, [, commands, promised]] of found.entries()) {
-    expect(withoutTimes(printed[at]), commands).toBe(withoutTimes(promised));
+  for (const [at, [, commands, shown]] of found.entries()) {
+    expect(withoutTimes(printed[at]), commands).toBe(withoutTimes(shown));
   }
 });
 
-test('docs/cli.md shows every command', () => {
-  const asking = ['check', 'peek', 'reset', 'inspect', 'top'];
-  for (const name of ['demo', 'serve', 'validate', ...asking, 'generate']) {
+test('docs/cli.md has a section for every command', () => {
+  const clients = ['check', 'peek', 'reset', 'inspect', 'top'];
+  for (const name of ['demo', 'serve', 'validate', ...clients, 'generate']) {
     expect(page).toContain(`\n## sluice ${name}\n`);
   }
 });

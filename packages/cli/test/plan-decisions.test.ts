@@ -1,4 +1,4 @@
-/** A plan by rules decides as the desk of the service does, at the times of the log. */
+/** A plan by rules makes the decisions of the service, at the times of the log. */
 import { memoryStore, SluiceError } from 'sluice';
 import { type Entry, Planner } from 'sluice-traffic';
 import { afterEach, expect, test, vi } from 'vitest';
@@ -18,7 +18,7 @@ const CONFIG = `policies:
   hourly: { limit: 60, window: 1h, algorithm: sliding-buckets }
   steady: { limit: 6, window: 1m, algorithm: token-bucket, burst: 9 }
   watched: { limit: 10, window: 30s, shadow: true }
-  everybody: { limit: 60, window: 1m, algorithm: fixed-window }
+  shared: { limit: 60, window: 1m, algorithm: fixed-window }
 rules:
   - match: { path: /health }
     limits: []
@@ -31,7 +31,7 @@ rules:
       - { policy: watched, key: header:user-agent | address }
   - limits:
       - { policy: steady }
-      - { policy: everybody, key: text:all }
+      - { policy: shared, key: text:all }
 overrides:
   - { policy: api, key: 'address:203.0.113.1*', limit: 90 }
   - { policy: hourly, key: 'address:203.0.113.2', limit: 20, expires: 2026-10-10T12:10:00Z }
@@ -48,8 +48,8 @@ const PATHS = [
   '/api/caf\u00e9',
 ];
 
-/** A little of everything, in order, the same each time. */
-function madeEntries(): readonly Entry[] {
+/** Random requests of every kind, in order of time, the same in each run. */
+function randomEntries(): readonly Entry[] {
   let state = 12_345;
   const random = (): number => {
     state = (state * 1_103_515_245 + 12_345) % 2 ** 31;
@@ -76,7 +76,7 @@ function madeEntries(): readonly Entry[] {
   });
 }
 
-/** The same with costs, some of them above any limit; a few lines do not say any. */
+/** Adds costs, some of them above every limit; every fifth entry has none. */
 const withCosts = (entries: readonly Entry[]): readonly Entry[] =>
   entries.map((entry, at) => ({
     ...entry,
@@ -94,9 +94,9 @@ const exceedsCapacity = (decisionService: DecisionService, request: LimitRequest
 };
 
 test.each([
-  ['', madeEntries()],
-  [' with costs of the log', withCosts(madeEntries())],
-])('a plan by rules%s is what the desk of the service decides', async (_, entries) => {
+  ['', randomEntries()],
+  [' with costs from the log', withCosts(randomEntries())],
+])('a plan by rules%s equals the decisions of the service', async (_, entries) => {
   const path = scratch()('rules.yaml', CONFIG);
   const config = await loadConfig([path]);
   const next = await loadRules(path);
@@ -116,41 +116,41 @@ test.each([
     counts.set(name, (counts.get(name) ?? 0) + 1);
   for (const entry of entries) {
     vi.setSystemTime(entry.timeMs);
-    const asked = rules.limitsFor({
+    const matched = rules.limitsFor({
       ...entry,
       path: Buffer.from(entry.path).toString('latin1'),
       header: entry.field,
       address: () => entry.client,
     });
-    if (asked === undefined || asked.length === 0) continue;
-    // A rule that says a cost is obeyed; where none does, the log is.
-    const all = asked.map((each) =>
+    if (matched === undefined || matched.length === 0) continue;
+    // The cost of a rule takes precedence over the cost in the log.
+    const all = matched.map((each) =>
       each.operation === undefined ? { ...each, cost: each.cost ?? entry.cost } : each,
     );
-    const dear = all.filter((each) => exceedsCapacity(decisionService, each));
+    const aboveLimit = all.filter((each) => exceedsCapacity(decisionService, each));
     const isShadow = ({ policy }: LimitRequest): boolean =>
       decisionService.policies.isShadow(policy);
-    const violated = dear.filter((each) => !isShadow(each));
+    const violated = aboveLimit.filter((each) => !isShadow(each));
     if (violated.length > 0) {
       requestsAboveLimit++;
       count(denied, entry.client);
       for (const { policy } of violated) count(byPolicy, policy);
       continue;
     }
-    const requests = all.filter((each) => !dear.includes(each));
-    const verdict = await decisionService.decide(decisionService.limits(requests));
-    if (!verdict.allowed) count(denied, entry.client);
-    const limits = [...(verdict.result?.limits ?? []), ...verdict.shadow];
-    const isAll = verdict.allowed ? verdict.shadow : limits;
+    const requests = all.filter((each) => !aboveLimit.includes(each));
+    const decision = await decisionService.decide(decisionService.limits(requests));
+    if (!decision.allowed) count(denied, entry.client);
+    const limits = [...(decision.result?.limits ?? []), ...decision.shadow];
+    const isAll = decision.allowed ? decision.shadow : limits;
     for (const { allowed, policy } of isAll) if (!allowed) count(byPolicy, policy);
-    if (verdict.allowed) for (const { policy } of dear) count(byPolicy, policy);
+    if (decision.allowed) for (const { policy } of aboveLimit) count(byPolicy, policy);
   }
   vi.useRealTimers();
 
   expect(denied.size).toBeGreaterThan(5);
   expect(new Map(result.topClients.map((each) => [each.client, each.denied]))).toEqual(denied);
-  const told = result.policies.map((each) => [each.name, each.denied.requests] as const);
-  expect(new Map(told.filter(([, requests]) => requests > 0))).toEqual(byPolicy);
+  const planned = result.policies.map((each) => [each.name, each.denied.requests] as const);
+  expect(new Map(planned.filter(([, requests]) => requests > 0))).toEqual(byPolicy);
   expect(byPolicy.size).toBe(5);
   expect(result.costs?.requestsAboveLimit ?? 0).toBe(requestsAboveLimit);
 });

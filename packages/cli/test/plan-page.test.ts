@@ -16,11 +16,11 @@ symlinkSync(binary, join(folder, 'bin/sluice'));
 
 async function printedBy(commands: string): Promise<string> {
   const variables = { PATH: `${join(folder, 'bin')}:${process.env.PATH}` };
-  const words = ['-c', `exec 2>&1\n${commands}`];
-  return (await new Process('bash', words, variables, folder).ended).stdout;
+  const args = ['-c', `exec 2>&1\n${commands}`];
+  return (await new Process('bash', args, variables, folder).ended).stdout;
 }
 
-test('docs/choosing-a-limit.md prints what it says, in lines of 80 columns', async () => {
+test('the commands in docs/choosing-a-limit.md print the output that it shows', async () => {
   const found = [...page.matchAll(BLOCKS)];
   expect(found.length).toBeGreaterThan(8);
   const printed: string[] = [];
@@ -35,11 +35,14 @@ test('docs/choosing-a-limit.md prints what it says, in lines of 80 columns', asy
     writeFileSync(path, written);
     return;
   }
-  for (const [at, [, commands, promised]] of found.entries()) {
-    expect(printed[at], commands).toBe(promised);
+  for (const [at, [, commands, shown]] of found.entries()) {
+    expect(printed[at], commands).toBe(shown);
   }
 });
 
-test.each(['suggest', 'plan', 'compare', 'explain'])('it shows `sluice %s`', (name) => {
-  expect(page).toContain(`\n## sluice ${name}\n`);
-});
+test.each(['suggest', 'plan', 'compare', 'explain'])(
+  'docs/choosing-a-limit.md has a section for sluice %s',
+  (name) => {
+    expect(page).toContain(`\n## sluice ${name}\n`);
+  },
+);

@@ -9,14 +9,14 @@ const file = scratch();
 const log = file('access.log', combinedLog(mixed()));
 const next = file('new.yaml', 'policies:\n  perMinute: 30/1m\n');
 
-const planned = async (words: readonly string[]) => {
-  const { stdout, stderr, code } = await runSluice(['plan', ...words, '--json']);
+const planned = async (args: readonly string[]) => {
+  const { stdout, stderr, code } = await runSluice(['plan', ...args, '--json']);
   expect(stderr).toBe('');
   return { code, ...JSON.parse(stdout) };
 };
 
 describe('sluice plan', () => {
-  test('says who would be denied, in lines of 80 columns', async () => {
+  test('plan lists the clients that would be denied in at most 80 columns', async () => {
     const { code, stdout, stderr } = await runSluice(['plan', log, '--policy', next]);
     expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
     expect(stdout).not.toMatch(CONTROL);
@@ -30,7 +30,7 @@ describe('sluice plan', () => {
     expect(stdout).toMatch(/GET \/api\/orders\/:id$/m);
   });
 
-  test('as JSON says the same, and is all that is printed', async () => {
+  test('plan --json prints only the result', async () => {
     const result = await planned([log, '--policy', next]);
     expect(result).toMatchObject({
       kind: 'plan',
@@ -42,7 +42,7 @@ describe('sluice plan', () => {
       log: { paths: [log], format: 'combined', lines: 540, unreadable: 0 },
       thresholds: [],
     });
-    // 30 in the first minute, and as many in each of the four windows that follow each other.
+    // 30 in each of the four minutes.
     expect(result.denied.requests).toBe(300 - 4 * 30);
   });
 
@@ -53,8 +53,8 @@ describe('sluice plan', () => {
     expect(stdout).toContain('denied      none\n');
   });
 
-  test('ends with 1 and says so if a threshold is exceeded, and only then', async () => {
-    const ended = (...words: string[]) => runSluice(['plan', log, '--policy', next, ...words]);
+  test('plan exits with 1 and reports the threshold only if one is exceeded', async () => {
+    const ended = (...args: string[]) => runSluice(['plan', log, '--policy', next, ...args]);
     const many = await ended('--max-denied-clients', '2%', '--max-denied-requests', '1%');
     expect(many.code).toBe(1);
     expect(many.stderr).toBe(
@@ -77,22 +77,22 @@ describe('sluice plan', () => {
   test.each(['x', '-1', '101%', '1.5', '%', ''])(
     'a threshold of `%s` is rejected',
     async (text) => {
-      const words = ['plan', log, '--policy', next, `--max-denied-clients=${text}`];
-      const { code, stderr } = await runSluice(words);
+      const args = ['plan', log, '--policy', next, `--max-denied-clients=${text}`];
+      const { code, stderr } = await runSluice(args);
       expect(code).toBe(2);
       expect(stderr).toContain('Expected a percentage such as 0.1%, or a whole number.');
     },
   );
 
-  test('shows what changes compared with the current policies', async () => {
-    const today = file('old.yaml', 'policies:\n  perMinute: 100/1m\n');
-    const words = ['plan', log, '--policy', next, '--against', today];
-    const { stdout } = await runSluice(words);
+  test('--against shows the changes compared with the current policies', async () => {
+    const current = file('old.yaml', 'policies:\n  perMinute: 100/1m\n');
+    const args = ['plan', log, '--policy', next, '--against', current];
+    const { stdout } = await runSluice(args);
     expect(stdout).toContain('current     perMinute 100 in 1 min\n');
     expect(stdout).toContain('requests    0 denied now, 180 planned:\n');
     expect(stdout).toContain('clients     1 (0 ordinary) newly denied\n');
     for (const line of stdout.split('\n')) expect(line.length).toBeLessThanOrEqual(80);
-    const back = await planned([log, '--policy', today, '--against', next]);
+    const back = await planned([log, '--policy', current, '--against', next]);
     expect(back.against).toMatchObject({ requestsWon: 180, requestsLost: 0 });
     expect(back.against.noLongerDeniedClients).toMatchObject([{ client: '198.51.100.7' }]);
   });
@@ -107,7 +107,7 @@ describe('sluice plan', () => {
     expect(stdout).toMatch(/^tight +30 in 1 min +sliding-log, shadow +180 +1 +0$/m);
   });
 
-  test('several logs, packed or not, and standard input are read', async () => {
+  test('plan reads several logs, gzip files and standard input', async () => {
     const packed = file('packed.log.gz', '');
     writeFileSync(packed, gzipSync(readFileSync(log)));
     expect(await planned([packed, '--policy', next])).toMatchObject({ requests: 540 });
@@ -118,7 +118,7 @@ describe('sluice plan', () => {
     expect(JSON.parse(stdout)).toMatchObject({ requests: 540, log: { paths: ['-'] } });
   });
 
-  test('shows how far it is on a terminal, and leaves nothing of it behind', async () => {
+  test('plan shows progress on a terminal and erases it at the end', async () => {
     const long = file('long.log', combinedLog(burst(60_000, 3600)).repeat(1));
     const { stdout } = await onTerminal(['plan', long, '--policy', next], { NO_COLOR: '1' }).ended;
     expect(stdout).toMatch(/\rread [\d.]+ MB of [\d.]+ MB \([\d.]+%\), [\d,]+ lines\/s/);
@@ -127,10 +127,10 @@ describe('sluice plan', () => {
   });
 });
 
-describe('the rules of a file', () => {
+describe('sluice plan with rules', () => {
   const rules = (text: string): string => file('rules.yaml', text);
 
-  test('say which requests count for what, and how much', async () => {
+  test('rules select the policies, keys and costs of requests', async () => {
     const path = rules(`policies:
   api: { limit: 100, window: 1m, costs: { write: 10 } }
   pages: 3/1m
@@ -148,7 +148,7 @@ rules:
         ...burst(50, 10, { path: '/health' }),
         ...burst(50, 10, { path: '/api/x' }),
         ...burst(12, 12, { path: '/api/x', method: 'POST' }),
-        // Four of each page, and one is one too many; what is spelt otherwise is no other page.
+        // One too many of each page; another spelling of a path is the same page.
         ...burst(4, 4, { path: '/pages/1' }),
         ...burst(3, 3, { path: '/pages/2' }),
         ...burst(1, 1, { path: '/pages/%32/' }),
@@ -162,7 +162,7 @@ rules:
     ]);
   });
 
-  test('look at what the log has of headers, and it is said if it has none', async () => {
+  test('rules use the headers in the log, and missing headers are reported', async () => {
     const path = rules(`policies:
   perAgent: 5/1m
 rules:
@@ -184,7 +184,7 @@ rules:
     expect(stdout).toMatch(/^note {8}No request in the log has x-key, which the rules use/m);
   });
 
-  test('overrides hold for their keys, until they expire by the time of the log', async () => {
+  test('overrides apply to their keys until they expire in log time', async () => {
     const path = rules(`policies:
   perMinute: 5/1m
 overrides:
@@ -213,7 +213,7 @@ overrides:
     });
   });
 
-  test('what costs more than a key of its own may have is always denied', async () => {
+  test('a cost above the override of a key is always denied', async () => {
     const path = rules(`policies:
   api: 100/1m
 rules:
@@ -221,71 +221,71 @@ rules:
 overrides:
   - { policy: api, key: 'address:203.0.113.9', limit: 5 }
 `);
-    const requests = file('dear.log', combinedLog(burst(3, 300, { client: '203.0.113.9' })));
+    const requests = file('costly.log', combinedLog(burst(3, 300, { client: '203.0.113.9' })));
     const { denied } = await planned([requests, '--policy', path]);
     expect(denied.requests).toBe(3);
   });
 });
 
-describe('bad input ends with 2', () => {
-  const refused = async (words: readonly string[]): Promise<string> => {
-    const { code, stdout, stderr } = await runSluice(['plan', ...words]);
+describe('sluice plan with invalid input', () => {
+  const rejected = async (args: readonly string[]): Promise<string> => {
+    const { code, stdout, stderr } = await runSluice(['plan', ...args]);
     expect({ code, stdout }).toEqual({ code: 2, stdout: '' });
     expect(stderr.replaceAll('\n', '')).not.toMatch(CONTROL);
     return stderr;
   };
 
-  test('problems in files are reported with line and column', async () => {
+  test('problems in policy files are reported with line and column', async () => {
     const wrong = file('wrong.yaml', 'policies:\n  perMinute: 30/1x\n  perHour: 0/1h\n');
-    const told = await refused([log, '--policy', wrong]);
-    expect(told).toMatch(
+    const problems = await rejected([log, '--policy', wrong]);
+    expect(problems).toMatch(
       /^\S+wrong\.yaml:2:14: Expected [^\n]+\n\S+wrong\.yaml:3:12: Expected [^\n]+\n$/,
     );
-    expect(await refused([log, '--policy', next, '--against', wrong])).toMatch(/wrong\.yaml:2:14/);
-    expect(await refused([log, '--policy', `${wrong}.absent`])).toMatch(
+    expect(await rejected([log, '--policy', next, '--against', wrong])).toMatch(/wrong\.yaml:2:14/);
+    expect(await rejected([log, '--policy', `${wrong}.absent`])).toMatch(
       /absent:1:1: Expected a file/,
     );
   });
 
-  test('rules for descriptors say nothing about a log', async () => {
+  test('a file with only descriptor rules is rejected', async () => {
     const envoys = file(
       'envoy.yaml',
       'domain: shop\ndescriptors:\n  - key: path\n' +
         '    rate_limit: { unit: second, requests_per_unit: 1 }\n',
     );
-    expect(await refused([log, '--policy', envoys])).toMatch(
+    expect(await rejected([log, '--policy', envoys])).toMatch(
       /^error: Expected request rules in \S+envoy\.yaml, got descriptor rules only/,
     );
   });
 
-  test('logs that are none', async () => {
-    expect(await refused(['/nowhere.log', '--policy', next])).toMatch(/nowhere\.log/);
-    const prose = file('prose.log', 'Dear all,\n\nthe log is late today.\n');
-    expect(await refused([prose, '--policy', next])).toMatch(
+  test('missing, empty and unrecognized logs are rejected', async () => {
+    expect(await rejected(['/nowhere.log', '--policy', next])).toMatch(/nowhere\.log/);
+    const prose = file('prose.log', 'Dear all,\n\nthis is a letter.\n');
+    expect(await rejected([prose, '--policy', next])).toMatch(
       /Expected \S+prose\.log to be in one of/,
     );
-    expect(await refused([file('empty.log', ''), '--policy', next])).toMatch(
+    expect(await rejected([file('empty.log', ''), '--policy', next])).toMatch(
       /Expected \S+empty\.log/,
     );
-    expect(await refused([log, '--policy', next, '--format', 'elf'])).toMatch(/--format/);
-    expect(await refused([log, '--policy', next, '--column', 'when'])).toMatch(
+    expect(await rejected([log, '--policy', next, '--format', 'elf'])).toMatch(/--format/);
+    expect(await rejected([log, '--policy', next, '--column', 'when'])).toMatch(
       /option '--column <mapping>' argument 'when' is invalid\. Expected PART=NAME/,
     );
     const columns = ['--column', 'time=when', '--column', 'client=who'];
     const other = file('other.csv', 'when,who\n2026-10-10T12:00:00Z,192.0.2.1\n');
-    expect(await refused([other, '--policy', next])).toMatch(
+    expect(await rejected([other, '--policy', next])).toMatch(
       /got `when,who`\. Name the columns, such as --column time=when --column client=ip\n$/,
     );
     expect((await runSluice(['plan', other, '--policy', next, ...columns])).code).toBe(0);
   });
 
-  test('no policy, no log', async () => {
-    expect(await refused([log])).toMatch(/Expected --policy/);
-    expect(await refused(['--policy', next])).toMatch(/missing required argument 'logs'/);
+  test('a missing policy or log is rejected', async () => {
+    expect(await rejected([log])).toMatch(/Expected --policy/);
+    expect(await rejected(['--policy', next])).toMatch(/missing required argument 'logs'/);
   });
 });
 
-test('--report writes the file atomically', async () => {
+test('plan --report writes the file atomically', async () => {
   const folder = dirname(next);
   const page = join(folder, 'plan.html');
   const { code, stdout } = await runSluice(['plan', log, '--policy', next, '--report', page]);
@@ -301,7 +301,7 @@ test('--report writes the file atomically', async () => {
   expect(readdirSync(folder).filter((name) => name.endsWith('.part'))).toEqual([]);
 });
 
-test('what a log holds is nothing that a terminal obeys', async () => {
+test('plan escapes control characters of the log', async () => {
   const hostile = burst(40, 10, { path: '/\u001b[2J\u009b31m/x', client: 'evil\u202e.example' });
   const path = file('hostile.log', combinedLog(hostile));
   const { stdout } = await runSluice(['plan', path, '--policy', next]);
@@ -310,36 +310,36 @@ test('what a log holds is nothing that a terminal obeys', async () => {
   for (const line of stdout.split('\n')) expect(line.length).toBeLessThanOrEqual(80);
 });
 
-test('lines that cannot be read are counted, and one is shown', async () => {
-  const path = file('partly.log', `${combinedLog(burst(40, 10))}what is this\n`);
+test('plan counts unreadable lines and shows one', async () => {
+  const path = file('partly.log', `${combinedLog(burst(40, 10))}not a log line\n`);
   const { stdout, code } = await runSluice(['plan', path, '--policy', next]);
   expect(code).toBe(0);
-  expect(stdout).toContain('1 line unreadable, such as line 41:\n            what is this\n');
+  expect(stdout).toContain('1 line unreadable, such as line 41:\n            not a log line\n');
 });
 
-test('each configuration names clients in its own way', async () => {
+test('each of two compared configurations identifies clients by its own IPv6 prefix', async () => {
   const policies = 'policies:\n  perMinute: 10/1m\n';
   const next = file('sixty-four.yaml', policies);
-  const today = file('forty-eight.yaml', `ipv6Prefix: 48\n${policies}`);
+  const current = file('forty-eight.yaml', `ipv6Prefix: 48\n${policies}`);
   const networks = Array.from({ length: 30 }, (_, network) => ({
     at: network,
     client: `2001:db8:1:${network}::1`,
   }));
   const path = file('networks.log', combinedLog(networks));
-  const alone = await runSluice(['plan', path, '--policy', today, '--json']);
+  const alone = await runSluice(['plan', path, '--policy', current, '--json']);
   expect(JSON.parse(alone.stdout)).toMatchObject({ clients: 1, denied: { requests: 20 } });
-  const words = ['plan', path, '--policy', next, '--against', today];
-  expect(JSON.parse((await runSluice([...words, '--json'])).stdout)).toMatchObject({
+  const args = ['plan', path, '--policy', next, '--against', current];
+  expect(JSON.parse((await runSluice([...args, '--json'])).stdout)).toMatchObject({
     clients: 30,
     denied: { requests: 0 },
     against: { denied: { requests: 20 }, requestsWon: 20 },
   });
-  const { stdout } = await runSluice([...words, '--top', '3']);
+  const { stdout } = await runSluice([...args, '--top', '3']);
   expect(stdout).toContain('\nNo longer denied clients, 3 of 20\n');
 });
 
-test('reports headers that only the current policies use, and a wrong clock', async () => {
-  const today = file(
+test('reports missing headers of the current policies, and a wrong clock', async () => {
+  const current = file(
     'by-header.yaml',
     'policies:\n  perMinute: 10/1m\nrules:\n' +
       '  - limits: [{ policy: perMinute, key: header:x-api-key }]\n',
@@ -348,8 +348,8 @@ test('reports headers that only the current policies use, and a wrong clock', as
   const lines = combinedLog(burst(300, 300)).split('\n');
   lines.splice(150, 0, combinedLog([wrong]).trim().replace('10/Oct/2026', '10/Oct/2031'));
   const path = file('wrong-clock.log', lines.join('\n'));
-  const words = ['plan', path, '--policy', next, '--against', today];
-  const { stdout } = await runSluice(words);
+  const args = ['plan', path, '--policy', next, '--against', current];
+  const { stdout } = await runSluice(args);
   expect(stdout).toContain('No request in the log has x-api-key');
   expect(stdout).toContain('1 line more than a day ahead, replayed at the latest time reached\n');
 });

@@ -2,15 +2,15 @@ import { describe, expect, test } from 'vitest';
 import { CONTROL, runSluice, scratch } from './running.ts';
 
 const file = scratch();
-const TOKEN = 'a-token-that-nobody-guesses';
+const TOKEN = 'a-token-with-enough-letters';
 
-const print = (words: readonly string[], variables = {}) =>
-  runSluice(['serve', '--print-config', ...words], variables);
-const settingsOf = async (words: readonly string[], variables = {}) =>
-  JSON.parse((await print([...words, '--json'], variables)).stdout).settings;
+const print = (args: readonly string[], variables = {}) =>
+  runSluice(['serve', '--print-config', ...args], variables);
+const settingsOf = async (args: readonly string[], variables = {}) =>
+  JSON.parse((await print([...args, '--json'], variables)).stdout).settings;
 
 describe('sluice serve --print-config', () => {
-  test('flags go before variables, those before the file, that before the default', async () => {
+  test('precedence is flag, variable, file, default', async () => {
     const path = file('all.yaml', 'prefix: "file:"\npolicies: { a: 1/1s }\n');
     const config = ['--config', path];
     const variables = { SLUICE_PREFIX: 'variable:' };
@@ -23,7 +23,7 @@ describe('sluice serve --print-config', () => {
     expect((await settingsOf([])).prefix).toEqual({ value: 's:', from: 'default' });
   });
 
-  test('prints a line for each setting, and what the files hold', async () => {
+  test('prints a line for each setting, and the number of policies and rules', async () => {
     const path = file('some.yaml', 'deadline: 20ms\npolicies: { a: 1/1s, b: 2/1s }\n');
     const { code, stdout, stderr } = await print(['--config', path, '--grpc', '127.0.0.1:0']);
     expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
@@ -35,7 +35,7 @@ describe('sluice serve --print-config', () => {
     expect(stdout).not.toMatch(CONTROL);
   });
 
-  test('is the same as JSON', async () => {
+  test('--json prints the configuration files and their content counts', async () => {
     const path = file('json.yaml', 'policies: { a: 1/1s }\n');
     const other = file('other.yaml', 'domain: d\ndescriptors: []\n');
     const { code, stdout } = await print(['--config', path, other, '--json']);
@@ -51,7 +51,7 @@ describe('sluice serve --print-config', () => {
     expect(JSON.parse((await print(['--json'])).stdout).config.example).toBe(true);
   });
 
-  test('never shows a secret, wherever it comes from', async () => {
+  test('does not print a secret from a flag, a variable or a file', async () => {
     const inFile = file('secret.yaml', `adminToken: ${TOKEN}\npolicies: { a: 1/1s }\n`);
     const tokenFile = file('token', TOKEN);
     const store = 'redis://me:hunter2@127.0.0.1:1/0';
@@ -61,11 +61,11 @@ describe('sluice serve --print-config', () => {
       [['--config', inFile], {}],
       [['--admin-token-file', tokenFile], {}],
     ];
-    for (const [words, variables] of cases) {
+    for (const [args, variables] of cases) {
       for (const form of [[], ['--json']]) {
-        const { code, stdout, stderr } = await print([...words, ...form], variables);
+        const { code, stdout, stderr } = await print([...args, ...form], variables);
         expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
-        expect(stdout).not.toMatch(/hunter2|nobody-guesses/);
+        expect(stdout).not.toMatch(/hunter2|enough-letters/);
         expect(stdout).toContain('***');
       }
     }
@@ -75,14 +75,14 @@ describe('sluice serve --print-config', () => {
     expect(wrong.stdout + wrong.stderr).not.toContain('hunter2');
   });
 
-  test('ends with 1 and all problems if something is wrong', async () => {
+  test('prints all problems and exits with 1', async () => {
     const path = file('bad.yaml', 'policies: { a: b }\n');
     const { code, stdout, stderr } = await print(['--config', path, '--drain', 'never']);
     expect({ code, stdout }).toEqual({ code: 1, stdout: '' });
     expect(stderr).toMatch(/bad\.yaml:1:16: Expected .*\nExpected --drain to be a duration/);
   });
 
-  test('warns of variables that are nearly a setting', async () => {
+  test('warns about a misspelt variable', async () => {
     const { code, stderr } = await print([], { SLUICE_STROE: 'memory' });
     expect(code).toBe(0);
     expect(stderr).toBe('warning: Expected SLUICE_STORE, got the variable SLUICE_STROE\n');

@@ -8,13 +8,13 @@ const COMMANDS = [
 ];
 
 describe('sluice', () => {
-  test('prints its version', async () => {
+  test('--version prints the version of the package', async () => {
     const { version } = JSON.parse(readFileSync(`${root}packages/cli/package.json`, 'utf8'));
     expect(await runSluice(['--version'])).toEqual({ code: 0, stdout: `${version}\n`, stderr: '' });
   });
 
-  test.each([[['help']], [['--help']], [['-h']]])('%j lists the commands', async (words) => {
-    const { code, stdout, stderr } = await runSluice(words);
+  test.each([[['help']], [['--help']], [['-h']]])('%j lists the commands', async (args) => {
+    const { code, stdout, stderr } = await runSluice(args);
     expect(code).toBe(0);
     expect(stderr).toBe('');
     for (const name of COMMANDS) {
@@ -24,13 +24,13 @@ describe('sluice', () => {
     expect(stdout).not.toMatch(CONTROL);
   });
 
-  test('without a command it shows help and ends with 2', async () => {
+  test('without a command, help is printed and the exit code is 2', async () => {
     const { code, stdout, stderr } = await runSluice([]);
     expect({ code, stdout }).toEqual({ code: 2, stdout: '' });
     expect(stderr).toContain('Usage: sluice');
   });
 
-  test.each(COMMANDS)('%s has help of its own, with the exit codes', async (name) => {
+  test.each(COMMANDS)('%s --help prints the usage and the exit codes', async (name) => {
     const { code, stdout } = await runSluice([name, '--help']);
     expect(code).toBe(0);
     expect(stdout).toContain(`Usage: sluice ${name}`);
@@ -43,7 +43,7 @@ describe('sluice', () => {
     ['chekc', 'check'],
     ['valdate', 'validate'],
     ['inspekt', 'inspect'],
-  ])('%s is refused, and %s suggested', async (word, meant) => {
+  ])('the unknown command %s is rejected and %s is suggested', async (word, meant) => {
     const { code, stdout, stderr } = await runSluice([word]);
     expect({ code, stdout }).toEqual({ code: 2, stdout: '' });
     expect(stderr).toContain(`unknown command '${word}'`);
@@ -71,36 +71,36 @@ describe('sluice', () => {
     [['peek', 'a', 'b', '--cost', '-1'], 'Expected an integer of at least 0'],
     [['reset', 'a', 'b', '--token', 'x', '--token-file', 'y'], 'cannot be used with'],
     [['validate'], 'Expected at least one file'],
-  ])('%j is wrong use: it says why and ends with 2', async (words, message) => {
-    const { code, stdout, stderr } = await runSluice(words);
+  ])('%j prints the usage error and exits with 2', async (args, message) => {
+    const { code, stdout, stderr } = await runSluice(args);
     expect({ code, stdout }).toEqual({ code: 2, stdout: '' });
     expect(stderr).toContain(message);
   });
 });
 
-test('what stands after a misspelt flag is not repeated: it may be a secret', async () => {
+test('the value of a misspelt flag is not printed, as it may be a secret', async () => {
   const { code, stderr } = await runSluice(['serve', '--admin-tokn=hunter2']);
   expect(code).toBe(2);
   expect(stderr).toContain("unknown option '--admin-tokn'");
   expect(stderr).not.toContain('hunter2');
 });
 
-describe('colours', () => {
+describe('colours of error messages', () => {
   const wrong = ['check', 'a', 'b', '--url', 'nowhere'];
   // biome-ignore lint/suspicious/noControlCharactersInRegex: a colour begins with one.
   const coloured = /\u001b\[31merror:\u001b\[0m/;
 
-  test('are there on a terminal', async () => {
+  test('errors are coloured on a terminal', async () => {
     expect((await onTerminal(wrong).ended).stdout).toMatch(coloured);
   });
 
-  test('are not there with NO_COLOR, not even if FORCE_COLOR is set', async () => {
+  test('NO_COLOR disables colours, even if FORCE_COLOR is set', async () => {
     const { stdout } = await onTerminal(wrong, { NO_COLOR: '1', FORCE_COLOR: '1' }).ended;
     expect(stdout).toContain('error:');
     expect(stdout.replaceAll('\r', '')).not.toMatch(CONTROL);
   });
 
-  test('are there off a terminal with FORCE_COLOR only', async () => {
+  test('without a terminal, only FORCE_COLOR enables colours', async () => {
     expect((await runSluice(wrong)).stderr).not.toMatch(CONTROL);
     expect((await runSluice(wrong, { FORCE_COLOR: '0' })).stderr).not.toMatch(CONTROL);
     expect((await runSluice(wrong, { FORCE_COLOR: '1' })).stderr).toMatch(coloured);

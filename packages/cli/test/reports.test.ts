@@ -1,4 +1,4 @@
-/** `--report`, of every command that has it: a whole page or none, and nothing else is lost. */
+/** `--report` of every command that has it: the report is written completely or not at all. */
 import {
   existsSync,
   mkdirSync,
@@ -47,7 +47,7 @@ afterAll(async () => {
   await service?.stop();
 });
 
-/** What each command takes, besides `--report`, to be done soon; a service is at `URL`. */
+/** Arguments with which each command ends soon. `URL` is replaced by that of the service. */
 const COMMANDS: Readonly<Record<string, readonly string[]>> = {
   plan: ['plan', nasty, '--policy', limits],
   suggest: ['suggest', nasty],
@@ -56,8 +56,8 @@ const COMMANDS: Readonly<Record<string, readonly string[]>> = {
   'explain, of a service': ['explain', '--policy', 'perMinute', '--key', NASTY, '--url', 'URL'],
 };
 
-const wordsOf = (name: string): readonly string[] =>
-  COMMANDS[name].map((word) => word.replace('URL', service.url));
+const argsOf = (name: string): readonly string[] =>
+  COMMANDS[name].map((arg) => arg.replace('URL', service.url));
 
 const unfinished = (): readonly string[] =>
   readdirSync(folder).filter((name) => name.endsWith('.part'));
@@ -68,8 +68,8 @@ describe.each(Object.keys(COMMANDS))('sluice %s --report', (name) => {
   const page = join(folder, `${name.replaceAll(/\W+/g, '-')}.html`);
 
   test('writes a report besides the output and replaces an existing file', async () => {
-    writeFileSync(page, 'what was there before');
-    const { code, stdout, stderr } = await runSluice([...wordsOf(name), '--report', page]);
+    writeFileSync(page, 'previous content');
+    const { code, stdout, stderr } = await runSluice([...argsOf(name), '--report', page]);
     expect({ code, stderr }).toEqual({ code: name === 'explain, of a log' ? 1 : 0, stderr: '' });
     expect(stdout).toMatch(new RegExp(`.\n\nReport written to ${page}\n$`));
     const text = readFileSync(page, 'utf8');
@@ -82,37 +82,37 @@ describe.each(Object.keys(COMMANDS))('sluice %s --report', (name) => {
     expect(unfinished()).toEqual([]);
   });
 
-  test('prints nothing but JSON with --json', async () => {
-    const { stdout, stderr } = await runSluice([...wordsOf(name), '--report', page, '--json']);
+  test('prints only JSON with --json', async () => {
+    const { stdout, stderr } = await runSluice([...argsOf(name), '--report', page, '--json']);
     expect(stderr).toBe('');
     expect(JSON.parse(stdout).kind).toBe(kindOf(name));
   });
 
   test.each([
-    ['a folder that is not there', join(folder, 'no', 'page.html'), 'no such folder (ENOENT)'],
+    ['a missing folder', join(folder, 'no', 'page.html'), 'no such folder (ENOENT)'],
     ['a folder', folder, 'a folder (EISDIR)'],
-  ])('refuses %s before it begins', async (_, path, why) => {
-    const { code, stdout, stderr } = await runSluice([...wordsOf(name), '--report', path]);
+  ])('rejects %s before it starts', async (_, path, why) => {
+    const { code, stdout, stderr } = await runSluice([...argsOf(name), '--report', path]);
     expect({ code, stdout }).toEqual({ code: 2, stdout: '' });
     expect(stderr).toBe(`error: Expected to write \`${path}\`, got ${why}\n`);
     expect(existsSync(join(folder, 'no'))).toBe(false);
   });
 });
 
-describe('a page', () => {
-  const plan = (...words: string[]): Promise<Ended> =>
-    runSluice(['plan', log, '--policy', limits, ...words]);
+describe('the file of --report', () => {
+  const plan = (...args: string[]): Promise<Ended> =>
+    runSluice(['plan', log, '--policy', limits, ...args]);
 
   test('an unwritable report is rejected before the log is read', async () => {
-    const words = ['plan', join(folder, 'absent.log'), '--policy', limits];
-    const { stderr } = await runSluice([...words, '--report', folder]);
+    const args = ['plan', join(folder, 'absent.log'), '--policy', limits];
+    const { stderr } = await runSluice([...args, '--report', folder]);
     expect(stderr).toContain('Expected to write');
   });
 
   test.each([
     ['the log', log],
     ['the policies', limits],
-  ])('does not take the place of %s', async (_, path) => {
+  ])('a report does not overwrite %s', async (_, path) => {
     const before = readFileSync(path, 'utf8');
     const { code, stdout, stderr } = await plan('--report', path);
     expect({ code, stdout }).toEqual({ code: 2, stdout: '' });
@@ -120,7 +120,7 @@ describe('a page', () => {
     expect(readFileSync(path, 'utf8')).toBe(before);
   });
 
-  test('and a policy are two files', async () => {
+  test('--report and --out with the same path are rejected', async () => {
     const path = join(folder, 'both');
     const { code, stderr } = await runSluice(['suggest', log, '--out', path, '--report', path]);
     expect(code).toBe(2);
@@ -128,19 +128,19 @@ describe('a page', () => {
     expect(existsSync(path)).toBe(false);
   });
 
-  test('that was there stays if reading fails', async () => {
-    const page = file('kept.html', 'what was there before');
+  test('an existing report remains if reading the log fails', async () => {
+    const page = file('kept.html', 'previous content');
     const packed = join(folder, 'cut.log.gz');
     writeFileSync(packed, gzipSync(combinedLog(mixed())).subarray(0, 900));
     const { code, stdout } = await runSluice([
       ...['plan', packed, '--policy', limits, '--report', page],
     ]);
     expect({ code, stdout }).toEqual({ code: 2, stdout: '' });
-    expect(readFileSync(page, 'utf8')).toBe('what was there before');
+    expect(readFileSync(page, 'utf8')).toBe('previous content');
     expect(unfinished()).toEqual([]);
   });
 
-  test('is written through a link, and into what is no file', async () => {
+  test('a report is written through a symbolic link, to a device and to a pipe', async () => {
     mkdirSync(join(folder, 'elsewhere'));
     const real = join(folder, 'elsewhere', 'page.html');
     writeFileSync(real, '');
@@ -150,18 +150,18 @@ describe('a page', () => {
     expect(readFileSync(real, 'utf8').slice(0, 15)).toBe('<!doctype html>');
     expect((await plan('--report', '/dev/null')).code).toBe(0);
     expect(statSync('/dev/null').isCharacterDevice()).toBe(true);
-    const words = `'${binary}' plan '${log}' --policy '${limits}' --report /dev/stdout`;
-    const piped = `'${process.execPath}' ${words} | cat`;
+    const args = `'${binary}' plan '${log}' --policy '${limits}' --report /dev/stdout`;
+    const piped = `'${process.execPath}' ${args} | cat`;
     const { stdout } = await new Process('bash', ['-c', piped], {}).ended;
     expect(stdout).toContain('<!doctype html>');
     expect(stdout).toContain('denied      180 requests');
   });
 });
 
-test('Ctrl-C leaves nothing half-written', async () => {
+test('Ctrl-C leaves no partial file of generate --out', async () => {
   const out = join(folder, 'endless.log');
-  const words = [binary, 'generate', 'steady', '--requests', '1000000000', '--out', out];
-  const running = new Process(process.execPath, words, {});
+  const args = [binary, 'generate', 'steady', '--requests', '1000000000', '--out', out];
+  const running = new Process(process.execPath, args, {});
   while (unfinished().length === 0) await new Promise((resolve) => setTimeout(resolve, 20));
   const { code } = await running.stop('SIGINT');
   expect(code).not.toBe(0);
@@ -169,7 +169,7 @@ test('Ctrl-C leaves nothing half-written', async () => {
   expect(existsSync(out)).toBe(false);
 });
 
-describe('on a terminal long work says how far it has come', () => {
+describe('progress of commands on a terminal', () => {
   const big = join(folder, 'big.log');
   beforeAll(async () => {
     await runSluice(['generate', 'steady', '--requests', '300000', '--out', big]);
@@ -177,15 +177,15 @@ describe('on a terminal long work says how far it has come', () => {
 
   test.each([
     ['generate', ['generate', 'steady', '--requests', '5000000', '--out', '/dev/null']],
-    ['generate, of load', ['generate', 'steady', '--rate', '50', '--against', 'URL/healthz']],
+    ['generate --against', ['generate', 'steady', '--rate', '50', '--against', 'URL/healthz']],
     ['plan', ['plan', big, '--policy', limits]],
     ['suggest', ['suggest', big]],
     ['compare', ['compare', big, '--limit', '5/1m']],
     ['explain', ['explain', big, '--limit', '9999/1m', '--client', '10.1.1.1']],
     ['top', ['top', '--url', 'URL', '--for', '1m']],
     ['demo', ['demo', '--json', '--for', '1m']],
-  ])('sluice %s', async (_, words) => {
-    const given = words.map((word) => word.replace('URL', service.url));
+  ])('sluice %s shows progress', async (_, args) => {
+    const given = args.map((arg) => arg.replace('URL', service.url));
     const shown = onTerminalOf(80, 24, given);
     await shown.shows(/(?:wrote|sent|read|watching|\d s left).*/);
     shown.type('\u0003');
@@ -194,8 +194,8 @@ describe('on a terminal long work says how far it has come', () => {
   });
 });
 
-describe('a service that is not ready', () => {
-  const answers: Readonly<Record<string, [status: number, type: string, body: string]>> = {
+describe('a service that fails some requests', () => {
+  const responses: Readonly<Record<string, [status: number, type: string, body: string]>> = {
     '/v1/policies': [200, 'application/json', '{"policies":[]}'],
     '/readyz': [
       ...[503, 'application/json'],
@@ -204,7 +204,7 @@ describe('a service that is not ready', () => {
     '/metrics': [200, 'text/plain', 'sluice_keys 1\n'],
   };
   const server = createServer((request, response) => {
-    const [status, type, body] = answers[request.url!] ?? [404, 'text/plain', ''];
+    const [status, type, body] = responses[request.url!] ?? [404, 'text/plain', ''];
     response.writeHead(status, { 'content-type': type }).end(body);
   });
   beforeAll(() => new Promise<void>((resolve) => server.listen(0, '127.0.0.1', () => resolve())));
@@ -212,7 +212,7 @@ describe('a service that is not ready', () => {
     server.close();
   });
 
-  test('has top end with 1', async () => {
+  test('top exits with 1 if the service is not ready', async () => {
     const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
     const { code, stdout } = await runSluice(['top', '--url', url, '--for', '200ms']);
     expect(code).toBe(1);
@@ -220,16 +220,16 @@ describe('a service that is not ready', () => {
   });
 });
 
-test('load that gets no answer now and then ends with 1', async () => {
-  let asked = 0;
+test('generate --against exits with 1 if some requests fail', async () => {
+  let received = 0;
   const server = createServer((request, response) => {
-    if (asked++ % 4 === 0) request.destroy();
+    if (received++ % 4 === 0) request.destroy();
     else response.end();
   });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/`;
-  const words = ['generate', 'steady', '--against', url, '--requests', '20'];
-  const { code, stdout } = await runSluice([...words, '--rate', '200']);
+  const args = ['generate', 'steady', '--against', url, '--requests', '20'];
+  const { code, stdout } = await runSluice([...args, '--rate', '200']);
   server.close();
   expect(code).toBe(1);
   expect(stdout).toMatch(/^failed +5 +25% /m);

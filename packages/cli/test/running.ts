@@ -1,4 +1,4 @@
-/** The tool as people run it: a process, what it prints, and how it ends. Needs a build. */
+/** Runs the command line in processes and collects output and exit codes. Needs a build. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -20,7 +20,7 @@ export interface Ended {
   readonly stderr: string;
 }
 
-/** Nothing of what this machine says about colours, or about services, is the tests' business. */
+/** The environment without variables that set colours or the service. */
 export const ownVariables = (): NodeJS.ProcessEnv =>
   Object.fromEntries(
     Object.entries(process.env).filter(([name]) => !/^(?:SLUICE_|NO_COLOR|FORCE_COLOR)/.test(name)),
@@ -32,9 +32,9 @@ export class Process {
   stdout = '';
   stderr = '';
 
-  constructor(command: string, words: readonly string[], variables: Variables, cwd = root) {
+  constructor(command: string, args: readonly string[], variables: Variables, cwd = root) {
     const env = { ...ownVariables(), ...variables };
-    this.child = spawn(command, words, { cwd, env, stdio: ['ignore', 'pipe', 'pipe'] });
+    this.child = spawn(command, args, { cwd, env, stdio: ['ignore', 'pipe', 'pipe'] });
     this.child.stdout!.setEncoding('utf8').on('data', (text: string) => {
       this.stdout += text;
     });
@@ -49,7 +49,7 @@ export class Process {
     });
   }
 
-  /** What a pattern finds in what has been printed, once it does. */
+  /** Resolves to the first match of a pattern in standard output. */
   async printed(pattern: RegExp): Promise<RegExpExecArray> {
     let isOver = false;
     this.ended.finally(() => {
@@ -58,7 +58,7 @@ export class Process {
     for (;;) {
       const found = pattern.exec(this.stdout);
       if (found !== null) return found;
-      if (isOver) throw new Error(`It ended and printed ${this.stdout}\n${this.stderr}`);
+      if (isOver) throw new Error(`The process exited and printed ${this.stdout}\n${this.stderr}`);
       await sleep(10);
     }
   }
@@ -69,13 +69,13 @@ export class Process {
   }
 }
 
-/** Runs a command in a process of its own. Tests of signals, pipes and `serve` need one. */
-export const sluice = (words: readonly string[], variables: Variables = {}): Promise<Ended> =>
-  new Process(process.execPath, [binary, ...words], variables).ended;
+/** Runs a command in a separate process, for tests of signals, pipes and `serve`. */
+export const sluice = (args: readonly string[], variables: Variables = {}): Promise<Ended> =>
+  new Process(process.execPath, [binary, ...args], variables).ended;
 
-/** Runs a command in this process, on the sources: a process takes 300 ms of CPU to start. */
+/** Runs a command in this process, since a process takes 300 ms of CPU time to start. */
 export async function runSluice(
-  words: readonly string[],
+  args: readonly string[],
   variables: Variables = {},
 ): Promise<Ended> {
   const written = { stdout: '', stderr: '' };
@@ -89,13 +89,13 @@ export async function runSluice(
     });
   const environment = { ...ownVariables(), ...variables };
   const output = new Output(streamTo('stdout'), streamTo('stderr'), environment);
-  const code = await runProgram(words, output, environment);
+  const code = await runProgram(args, output, environment);
   return { code, ...written };
 }
 
-/** The same on a terminal: both streams are one there. */
-export function onTerminal(words: readonly string[], variables: Variables = {}): Process {
-  const command = [process.execPath, binary, ...words].map((word) => `'${word}'`).join(' ');
+/** Runs a command on a terminal, which shows both output streams. */
+export function onTerminal(args: readonly string[], variables: Variables = {}): Process {
+  const command = [process.execPath, binary, ...args].map((arg) => `'${arg}'`).join(' ');
   return new Process('script', ['-qfec', command, '/dev/null'], variables);
 }
 
@@ -103,18 +103,18 @@ export interface Serving extends Process {
   readonly url: string;
 }
 
-/** `sluice serve` on a free port, once it listens. */
+/** Starts `sluice serve` on a free port and waits until it listens. */
 export async function serving(
-  words: readonly string[] = [],
+  args: readonly string[] = [],
   variables: Variables = {},
 ): Promise<Serving> {
-  const all = [binary, 'serve', '--listen', '127.0.0.1:0', ...words];
+  const all = [binary, 'serve', '--listen', '127.0.0.1:0', ...args];
   const running = new Process(process.execPath, all, variables);
   const [, url] = await running.printed(/"url":"([^"]+)"/);
   return Object.assign(running, { url });
 }
 
-/** A folder for the files of a test file, which goes when its tests are over. */
+/** Creates a temporary folder for a test file. The result writes a file and returns its path. */
 export function scratch(): (name: string, text: string) => string {
   const folder = mkdtempSync(join(tmpdir(), 'sluice-cli-'));
   afterAll(() => rmSync(folder, { recursive: true, force: true }));
@@ -125,6 +125,6 @@ export function scratch(): (name: string, text: string) => string {
   };
 }
 
-/** Colours, cursors, bells: whatever is not text. */
+/** Control characters other than a line feed. */
 // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what it looks for.
 export const CONTROL = /[\u0000-\u0009\u000b-\u001f\u007f-\u009f]/;

@@ -1,4 +1,4 @@
-/** The service as it runs elsewhere than on a desk: on Redis, over TLS, for other machines. */
+/** The service with Redis, with TLS and on all addresses. */
 import { execFileSync } from 'node:child_process';
 import { dirname, join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
@@ -7,7 +7,7 @@ import { tryLine } from '../src/welcome.ts';
 import { Process, scratch, serving, sluice } from './running.ts';
 
 const file = scratch();
-const TOKEN = 'a-token-that-nobody-guesses';
+const TOKEN = 'a-token-with-enough-letters';
 const config = ['--config', file('limits.yaml', 'policies: { few: 2/1h }\n')];
 
 const running: Process[] = [];
@@ -35,7 +35,7 @@ describe('sluice serve --store redis://', () => {
     return [...config, '--store', url, '--deadline', '5s'];
   };
 
-  test('two services have one limit, end with 0, and never print the password', async () => {
+  test('two services share one limit, exit with 0 and do not print the password', async () => {
     const services = [
       keep(await serving(storeOf(redis.port))),
       keep(await serving(storeOf(redis.port))),
@@ -56,8 +56,8 @@ describe('sluice serve --store redis://', () => {
   test.each([1, 2])(
     'a clean stop with %i workers logs no error and no warning',
     async (workers) => {
-      const words = [...storeOf(redis.port), '--workers', String(workers), '--grpc', '127.0.0.1:0'];
-      const service = keep(await serving(words));
+      const args = [...storeOf(redis.port), '--workers', String(workers), '--grpc', '127.0.0.1:0'];
+      const service = keep(await serving(args));
       await service.printed(/store connected/);
       await sluice(['check', 'few', `stop-${workers}`, '--url', service.url]);
       const { code, stdout, stderr } = await service.stop();
@@ -68,14 +68,14 @@ describe('sluice serve --store redis://', () => {
     },
   );
 
-  test('a URL that cannot be parsed ends it, and its password is not printed', async () => {
+  test('an invalid store URL is rejected without printing its password', async () => {
     const { code, stdout, stderr } = await sluice(['serve', '--store', 'redis://:hunter/2@host']);
     expect(code).toBe(1);
     expect(stderr).toMatch(/^Expected --store to be .+, got a URL with `@`, `\/` or `\?` before/);
     expect(stdout + stderr).not.toMatch(/hunter|2@/);
   });
 
-  test('without its Redis it starts all the same, says so, and ends with 0', async () => {
+  test('the service starts without Redis, reports it and exits with 0', async () => {
     const service = keep(await serving([...storeOf(1), '--deadline', '1s']));
     const { stdout, code } = await sluice(['check', 'few', 'a', '--url', service.url]);
     expect(stdout).toMatch(/^allowed .*\ndegraded {2}store unavailable \(\w+\), action: local\n$/);
@@ -91,17 +91,17 @@ describe('sluice serve --store redis://', () => {
     expect(ended.stdout + ended.stderr).not.toContain('hunter2');
   });
 
-  test('a denial for want of a store says so, and is a denial', async () => {
-    const words = [...storeOf(1), '--deadline', '1s', '--on-failure', 'deny'];
-    const service = keep(await serving(words));
+  test('check prints that a denial was caused by the store and exits with 1', async () => {
+    const args = [...storeOf(1), '--deadline', '1s', '--on-failure', 'deny'];
+    const service = keep(await serving(args));
     const { stdout, code } = await sluice(['check', 'few', 'a', '--url', service.url]);
     expect(stdout).toMatch(/^denied {4}store unavailable\ndegraded /);
     expect(code).toBe(1);
   });
 });
 
-describe('the line to try', () => {
-  test('works over TLS', async () => {
+describe('the curl command that serve prints', () => {
+  test('the printed curl command works over TLS', async () => {
     const folder = dirname(file('nothing', ''));
     const [cert, key] = [join(folder, 'cert.pem'), join(folder, 'key.pem')];
     const kind = ['-x509', '-newkey', 'rsa:2048', '-nodes', '-subj', '/CN=localhost'];
@@ -109,22 +109,22 @@ describe('the line to try', () => {
     const service = keep(await serving([...config, '--tls-cert', cert, '--tls-key', key]));
     expect(service.url).toMatch(/^https:/);
     expect((await curl(lineOf(service))).stdout).toMatch(/^HTTP\/1\.1 200 OK/);
-    const distrustful = await sluice(['check', 'few', 'b', '--url', service.url]);
-    expect(distrustful.code).toBe(2);
-    expect(distrustful.stderr).toContain('Cannot reach https://');
-    const trusting = { NODE_EXTRA_CA_CERTS: cert };
+    const untrusted = await sluice(['check', 'few', 'b', '--url', service.url]);
+    expect(untrusted.code).toBe(2);
+    expect(untrusted.stderr).toContain('Cannot reach https://');
+    const trusted = { NODE_EXTRA_CA_CERTS: cert };
     const url = service.url.replace('127.0.0.1', 'localhost');
-    expect((await sluice(['check', 'few', 'b', '--url', url], trusting)).code).toBe(0);
+    expect((await sluice(['check', 'few', 'b', '--url', url], trusted)).code).toBe(0);
   });
 
-  test('works where it listens on all addresses', async () => {
+  test('the printed curl command works for a service on all addresses', async () => {
     const variables = { SLUICE_ADMIN_TOKEN: TOKEN };
     const service = keep(await serving([...config, '--listen', '0.0.0.0:0'], variables));
     expect(lineOf(service)).toContain('http://127.0.0.1:');
     expect((await curl(lineOf(service))).stdout).toMatch(/^HTTP\/1\.1 200 OK/);
   });
 
-  test('is for a shell, whatever the policy is called', async () => {
+  test('the printed curl command quotes the policy name for the shell', async () => {
     const policy = { name: "a'b", options: { limit: 1, window: '1s' }, shadow: false };
     const empty = {
       files: [],

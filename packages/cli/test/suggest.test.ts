@@ -9,7 +9,7 @@ const file = scratch();
 const log = file('access.log', combinedLog(mixed()));
 
 describe('sluice suggest', () => {
-  test('proposes a limit with its effect, in lines of 80 columns', async () => {
+  test('suggest proposes a limit with its effect in at most 80 columns', async () => {
     const { code, stdout, stderr } = await runSluice(['suggest', log]);
     expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
     expect(stdout).not.toMatch(CONTROL);
@@ -21,7 +21,7 @@ describe('sluice suggest', () => {
     expect(stdout).toMatch(/^policies:\n {2}perMinute:\n {4}limit: 4\n {4}window: 1m\nrules:/m);
   });
 
-  test('writes a policy that is valid and does what was said', async () => {
+  test('the suggested policy is valid and has the predicted effect', async () => {
     const out = join(dirname(log), 'found.yaml');
     const { code, stdout } = await runSluice(['suggest', log, '--window', '90s', '--out', out]);
     expect(code).toBe(0);
@@ -34,9 +34,12 @@ describe('sluice suggest', () => {
       (await runSluice(['suggest', log, '--window', '90s', '--json'])).stdout,
     );
     const [{ proposed, limits }] = windows;
-    const told = limits.find(({ limit }: { limit: number }) => limit === proposed);
+    const predicted = limits.find(({ limit }: { limit: number }) => limit === proposed);
     expect(plan.policies).toMatchObject([{ name: 'per90s', limit: proposed, windowMs: 90_000 }]);
-    expect(plan.denied).toMatchObject({ requests: told.deniedRequests, clients: told.clients });
+    expect(plan.denied).toMatchObject({
+      requests: predicted.deniedRequests,
+      clients: predicted.clients,
+    });
     expect(
       readFileSync(out, 'utf8')
         .split('\n')
@@ -45,13 +48,13 @@ describe('sluice suggest', () => {
     expect(readdirSync(dirname(out)).filter((name) => name.endsWith('.part'))).toEqual([]);
   });
 
-  test('--report writes an HTML file', async () => {
+  test('suggest --report writes an HTML file', async () => {
     const page = join(dirname(log), 'suggest.html');
     expect((await runSluice(['suggest', log, '--report', page])).code).toBe(0);
     expect(readFileSync(page, 'utf8')).toContain('perMinute');
   });
 
-  test('leaves nothing half-written where it cannot write', async () => {
+  test('a policy file that cannot be written is reported, and no folder is created', async () => {
     const out = join(dirname(log), 'no', 'such', 'folder.yaml');
     const { code, stderr } = await runSluice(['suggest', log, '--out', out]);
     expect(code).toBe(2);
@@ -59,7 +62,7 @@ describe('sluice suggest', () => {
     expect(existsSync(dirname(out))).toBe(false);
   });
 
-  test('reads standard input twice, and leaves no file of it behind', async () => {
+  test('suggest reads standard input twice and deletes its temporary file', async () => {
     const TMPDIR = mkdtempSync(join(tmpdir(), 'sluice-cli-'));
     const command = `cat '${log}' | '${process.execPath}' '${binary}' suggest - --json`;
     const { stdout, stderr } = await new Process('bash', ['-c', command], { TMPDIR }).ended;

@@ -1,6 +1,6 @@
 /**
- * A terminal as far as the tool uses one: what is on its screen after everything that was written,
- * and on the screen below while another one is shown. Whatever it does not know throws.
+ * A terminal emulator with the control sequences that the command line uses, and an alternate
+ * screen. Throws on any other control sequence.
  */
 import { spawn } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
@@ -23,9 +23,9 @@ export class Terminal {
   #shown = this.#own;
   isCursorHidden = false;
   isOtherScreen = false;
-  /** Colours and the like that were used. */
+  /** Parameters of the colour sequences that were written. */
   readonly styles = new Set<string>();
-  /** How often a line was too long for the screen. */
+  /** Number of lines that were too long for the screen. */
   wrapped = 0;
 
   constructor(
@@ -33,7 +33,7 @@ export class Terminal {
     public height: number,
   ) {}
 
-  /** The lines of what is shown. */
+  /** The lines on the screen. */
   get lines(): string[] {
     const { rows } = this.#shown;
     return Array.from(rows, (cells) =>
@@ -48,7 +48,7 @@ export class Terminal {
     while (rest !== '') {
       const found = SEQUENCE.exec(rest);
       if (found !== null) {
-        this.#obey(found[1], found[2]);
+        this.#apply(found[1], found[2]);
         rest = rest.slice(found[0].length);
         continue;
       }
@@ -63,7 +63,7 @@ export class Terminal {
     if (letter === '\r') screen.column = 0;
     else if (letter === '\n') {
       screen.row++;
-      // Whatever leaves at the top is still there to scroll back to, but not on the screen.
+      // The top line scrolls off the screen.
       if (screen.row >= this.height) {
         screen.rows.shift();
         screen.row = this.height - 1;
@@ -81,7 +81,7 @@ export class Terminal {
     }
   }
 
-  #obey(given: string, command: string): void {
+  #apply(given: string, command: string): void {
     const screen = this.#shown;
     const name = given + command;
     if (command === 'm') this.styles.add(given);
@@ -107,25 +107,25 @@ export class Terminal {
 export interface OnTerminal {
   readonly terminal: Terminal;
   readonly code: Promise<number | null>;
-  /** As if somebody typed it: `q`, or `\u0003` for Ctrl-C. */
+  /** Sends key presses: `q`, or `\u0003` for Ctrl-C. */
   type(text: string): void;
-  /** Gives the terminal another size, as somebody who pulls at its corner. */
+  /** Changes the size of the terminal. */
   resize(columns: number, height: number): Promise<void>;
-  /** Waits until the screen shows it. */
+  /** Resolves to the text of the screen when it matches. */
   shows(pattern: RegExp): Promise<string>;
 }
 
-/** `sluice` on a terminal of this size: both streams are one there. */
+/** Runs `sluice` on a terminal of this size, which shows both output streams. */
 export function onTerminalOf(
   columns: number,
   height: number,
-  words: readonly string[],
+  args: readonly string[],
   variables: Readonly<Record<string, string>> = {},
 ): OnTerminal {
-  const command = [process.execPath, binary, ...words].map((word) => `'${word}'`).join(' ');
+  const command = [process.execPath, binary, ...args].map((arg) => `'${arg}'`).join(' ');
   const named = join(mkdtempSync(join(tmpdir(), 'sluice-terminal-')), 'tty');
   const all = `tty > ${named}; stty cols ${columns} rows ${height}; exec ${command}`;
-  // A terminal is nothing of a machine that builds, whatever machine this is.
+  // CI would disable the display on a terminal.
   const plain = { TERM: 'xterm-256color', CI: '', ...variables };
   const env = { ...ownVariables(), ...plain };
   const child = spawn('script', ['-qfec', all, '/dev/null'], { cwd: root, env });
@@ -133,7 +133,7 @@ export function onTerminalOf(
   let unread = '';
   child.stdout.setEncoding('utf8').on('data', (text: string) => {
     unread += text;
-    // A sequence may have come in two parts.
+    // A sequence may arrive in two parts.
     // biome-ignore lint/suspicious/noControlCharactersInRegex: sequences begin with one.
     const end = /\u001b[^A-Za-z]*$/.exec(unread)?.index ?? unread.length;
     terminal.write(unread.slice(0, end));
@@ -151,7 +151,7 @@ export function onTerminalOf(
     for (;;) {
       const text = terminal.lines.join('\n');
       if (pattern.test(text)) return text;
-      if (isOver) throw new Error(`It ended and showed ${text}`);
+      if (isOver) throw new Error(`The command exited and showed ${text}`);
       await sleep(20);
     }
   };

@@ -44,7 +44,7 @@ describe('sluice top', () => {
     ...['--url', service.url, '--token', 'sixteen-letters-1', '--interval', '300ms', ...words],
   ];
 
-  test('prints one board where there is no terminal, and ends', async () => {
+  test('prints one report without a terminal and exits', async () => {
     const { code, stdout, stderr } = await runSluice(asked());
     expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
     expect(stdout).not.toMatch(CONTROL);
@@ -66,7 +66,7 @@ describe('sluice top', () => {
     expect(allowed.trim().split('\n')).toHaveLength(3);
   });
 
-  test('--json prints the same result', async () => {
+  test('top --json prints the counters and the most denied keys', async () => {
     const { code, stdout } = await runSluice(asked('--json'));
     expect(code).toBe(0);
     const board = JSON.parse(stdout);
@@ -92,7 +92,7 @@ describe('sluice top', () => {
     expect(board.mostDenied).toContainEqual(expect.objectContaining({ key: NASTY }));
   });
 
-  test('shows what happens now, as a rate', async () => {
+  test('shows current decisions per second', async () => {
     const { url } = service;
     const board = runSluice(asked('--json', '--interval', '1500ms'));
     let isOver = false;
@@ -105,7 +105,7 @@ describe('sluice top', () => {
     expect(deniedPerSecond).toBeGreaterThan(1);
   });
 
-  test('on a terminal: a screen of its own, drawn until q, then all is as before', async () => {
+  test('redraws an alternate screen until q, then restores the terminal', async () => {
     const shown = onTerminalOf(80, 24, asked());
     await shown.shows(/perMinute +3 in 1 min/);
     expect(shown.terminal.isOtherScreen).toBe(true);
@@ -131,7 +131,7 @@ describe('sluice top', () => {
     expect(shown.terminal.lines.join('')).toBe('');
   });
 
-  test('on a terminal Ctrl-C ends it too, and --once prints below the rest', async () => {
+  test('Ctrl-C exits, and --once prints on the normal screen', async () => {
     const shown = onTerminalOf(100, 30, asked(), { NO_COLOR: '1' });
     await shown.shows(/perMinute +3 in 1 min/);
     expect([...shown.terminal.styles]).toEqual([]);
@@ -143,7 +143,7 @@ describe('sluice top', () => {
     expect(once.terminal.lines.join('\n')).toMatch(/perMinute +3 in 1 min/);
   });
 
-  test('a service that goes away is said to, and shown again when it is back', async () => {
+  test('shows that the service is unreachable, and its data after a restart', async () => {
     const first = await serving(['--config', limits]);
     const { port } = new URL(first.url);
     const shown = onTerminalOf(80, 24, ['top', '--url', first.url, '--interval', '200ms']);
@@ -157,7 +157,7 @@ describe('sluice top', () => {
     await second.stop();
   });
 
-  test('without the token, or without a service, it says so and ends with 2', async () => {
+  test('a missing token, an unreachable service and a short interval are rejected', async () => {
     const { code, stdout, stderr } = await runSluice(['top', '--url', service.url]);
     expect({ code, stdout }).toEqual({ code: 2, stdout: '' });
     expect(stderr).toContain('Admin token required');
@@ -170,7 +170,7 @@ describe('sluice top', () => {
   });
 });
 
-describe('another server in its place', () => {
+describe('sluice top with another HTTP server', () => {
   let server: Server;
   let url: string;
   beforeAll(async () => {
@@ -180,14 +180,14 @@ describe('another server in its place', () => {
   });
   afterAll(() => server.close());
 
-  test('is not taken for a service', async () => {
+  test('top rejects a server that is not a Sluice service', async () => {
     const { code, stderr } = await runSluice(['top', '--url', url]);
     expect(code).toBe(2);
     expect(stderr).toContain('Expected a Sluice service at');
   });
 });
 
-test('metrics are read with their labels, whatever stands in these', () => {
+test('readMetrics parses labels with escaped characters', () => {
   const text = [
     '# HELP a_total What it is.',
     'a_total 3',
@@ -204,16 +204,16 @@ test('metrics are read with their labels, whatever stands in these', () => {
   });
 });
 
-describe('text that has to fit', () => {
+describe('text in columns', () => {
   const red = '\u001b[31mred\u001b[0m';
 
-  test('colours take no room, wide letters two columns', () => {
+  test('a colour has no width, a wide character two columns', () => {
     expect(widthOf(red)).toBe(3);
     expect(widthOf('日本')).toBe(4);
     expect(widthOf('e\u0301')).toBe(1);
   });
 
-  test('what is cut keeps the end of its colour', () => {
+  test('cut text keeps the sequence that ends its colour', () => {
     expect(cutTo(red, 3)).toBe(red);
     expect(cutTo(red, 2)).toBe('\u001b[31mr…\u001b[0m');
     expect(cutTo('日本語', 4)).toBe('日…');
@@ -222,7 +222,7 @@ describe('text that has to fit', () => {
     expect(fitRight('ab', 4)).toBe('  ab');
   });
 
-  test('a sparkline shows the newest, nothing as nothing and little as something', () => {
+  test('a sparkline shows the newest values, with a blank for zero', () => {
     expect(sparkline([0, 1, 50, 100], 6, 100)).toBe('   ▁▄█');
     expect(sparkline([100, 0, 100], 2, 100)).toBe(' █');
     expect(sparkline([], 3, 0)).toBe('   ');

@@ -1,4 +1,4 @@
-/** Logs for the commands that read them. */
+/** Access logs for tests. */
 
 export interface LoggedRequest {
   /** Seconds after noon of 2026-10-10, in UTC. */
@@ -22,7 +22,7 @@ export function combinedLog(requests: readonly LoggedRequest[]): string {
   return `${lines.join('\n')}\n`;
 }
 
-/** So many requests of one client, evenly over so many seconds. */
+/** Requests of one client, evenly over a number of seconds. */
 export const burst = (
   count: number,
   overS: number,
@@ -33,7 +33,7 @@ export const burst = (
     at: (more.at ?? 0) + Math.floor((at * overS) / count),
   }));
 
-/** Some that are calm, one that is not. */
+/** 40 clients with 6 requests in 5 minutes each, and one with 300 in 4 minutes. */
 export const mixed = (): readonly LoggedRequest[] => [
   ...Array.from({ length: 40 }, (_, number) =>
     burst(6, 300, { client: `203.0.113.${number}`, at: number, path: `/items/${number}` }),

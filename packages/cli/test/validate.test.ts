@@ -23,7 +23,7 @@ rules:
 `;
 
 describe('sluice validate', () => {
-  test('says how much it has found, of both forms', async () => {
+  test('counts the policies and rules of Sluice and Envoy files', async () => {
     const paths = [file('own.yaml', OWN), file('envoys.yaml', ENVOYS)];
     expect(await runSluice(['validate', ...paths])).toEqual({
       code: 0,
@@ -42,7 +42,7 @@ describe('sluice validate', () => {
     });
   });
 
-  test('the example of the service is valid', async () => {
+  test('the example configurations are valid', async () => {
     for (const path of ['packages/server/config/example.yaml', 'examples/proxies/sluice.yaml']) {
       const { code, stdout, stderr } = await runSluice(['validate', path]);
       expect(stdout).toMatch(/^1 file, .* no problems\n$/);
@@ -50,7 +50,7 @@ describe('sluice validate', () => {
     }
   });
 
-  test('warns of keys that clients make up, and ends with 0', async () => {
+  test('warns about keys that clients can invent and exits with 0', async () => {
     const rules = 'rules:\n  - limits: [{ policy: perMinute, key: header:x-api-key | address }]\n';
     const path = file('keys.txt', `policies:\n  perMinute: 100/1m\n${rules}`);
     const { code, stdout, stderr } = await runSluice(['validate', path]);
@@ -61,7 +61,7 @@ describe('sluice validate', () => {
     expect([ok, warnings]).toEqual([true, [expect.objectContaining({ line: 4, column: 40 })]]);
   });
 
-  test('reads folders', async () => {
+  test('validates all files of a folder', async () => {
     file('envoys.yaml', ENVOYS);
     const folder = dirname(file('own.yaml', OWN));
     const { stdout } = await runSluice(['validate', folder]);
@@ -91,7 +91,7 @@ describe('sluice validate', () => {
     expect(problems[0]).toMatchObject({ file: wrong, line: 2, column: 14 });
   });
 
-  test('shows the place on a terminal', async () => {
+  test('shows the line and column of a problem on a terminal', async () => {
     const wrong = file('wrong.txt', WRONG);
     const { stdout } = await onTerminal(['validate', wrong], { NO_COLOR: '1' }).ended;
     expect(stdout.replaceAll('\r', '')).toContain(
@@ -99,7 +99,7 @@ describe('sluice validate', () => {
     );
   });
 
-  test('a long line is shown around the place', async () => {
+  test('shows the part of a long line around the problem', async () => {
     const long = `policies: { a: ${' '.repeat(300)} 100/1x }\n`;
     const { stdout } = await onTerminal(['validate', file('long.txt', long)], { NO_COLOR: '1' })
       .ended;
@@ -109,7 +109,7 @@ describe('sluice validate', () => {
     expect(lines[at][lines[at + 1].indexOf('^')]).toBe('1');
   });
 
-  test('what a file holds is nothing that a terminal obeys', async () => {
+  test('escapes control characters of a file', async () => {
     const hostile = file('hostile.txt', 'policies: { a: "100/1x\u001b[2J\\u001b[31m" }\n');
     const { code, stdout } = await onTerminal(['validate', hostile], { NO_COLOR: '1' }).ended;
     expect(stdout).toContain('Expected');
@@ -117,14 +117,14 @@ describe('sluice validate', () => {
     expect(code).toBe(1);
   });
 
-  test('prints the schema of the files', async () => {
+  test('--schema prints the JSON Schema of the files', async () => {
     const { code, stdout } = await runSluice(['validate', '--schema']);
     expect(code).toBe(0);
     expect(JSON.parse(stdout)).toHaveProperty('properties.policies');
   });
 
-  test('a reader that has read enough is no failure', async () => {
-    // It is gone long before there is anything to read.
+  test('a reader that closes the pipe early is not an error', async () => {
+    // `true` exits before anything is written.
     const command = `'${process.execPath}' '${binary}' validate --schema | true`;
     const { code, stderr } = await new Process('bash', ['-c', command], {}).ended;
     expect({ code, stderr }).toEqual({ code: 0, stderr: '' });

@@ -55,11 +55,11 @@ describe('durationText', () => {
     [86_400_000, '1 d'],
     [90_000_000, '1 d 1 h'],
     [36_500 * 86_400_000, '36,500 d'],
-  ])('of %d ms is %s', (ms, text) => {
+  ])('durationText(%d) is %s', (ms, text) => {
     expect(durationText(ms)).toBe(text);
   });
 
-  test('is never shorter than the duration', () => {
+  test('durationText never rounds down', () => {
     const unitMs: Record<string, number> = { ms: 1, s: 1000, min: 6e4, h: 36e5, d: 864e5 };
     for (let ms = 1; ms < 1e10; ms = Math.ceil(ms * 1.07)) {
       const shownMs = [...durationText(ms).matchAll(/([\d.]+) (\w+)/g)]
@@ -71,14 +71,14 @@ describe('durationText', () => {
   });
 });
 
-test('windowText is exact', () => {
+test('windowText does not round', () => {
   const windows = [1, 1500, 1000, 60_000, 90_000, 36 * 3_600_000, 172_800_000];
   expect(windows.map(windowText)).toEqual([
     ...['1 ms', '1,500 ms', '1 s', '1 min', '90 s', '36 h', '2 d'],
   ]);
 });
 
-test('axisTimeText is as short as the axis allows', () => {
+test('axisTimeText uses units that fit the length of the axis', () => {
   const atMs = Date.UTC(2026, 9, 10, 13, 55, 36);
   const axes = [300, 3000, 60_000, 3_600_000, 2 * 86_400_000, 30 * 86_400_000];
   expect(axes.map((axisMs) => axisTimeText(atMs, axisMs))).toEqual([

@@ -12,7 +12,7 @@ import {
 } from '../src/order.ts';
 import { RUNS, START_MS } from './reading.ts';
 
-/** An entry that says when it came, and in its user that it is the so-manieth. */
+/** Creates an entry whose user is its place in the input. */
 const entryAt = (timeMs: number, place: number): Entry => ({
   ...{ timeMs, client: '192.0.2.1', method: 'GET', path: '/', search: '', host: '', status: 200 },
   ...{ bytes: 0, user: String(place), field: () => undefined },
@@ -21,11 +21,11 @@ const entryAt = (timeMs: number, place: number): Entry => ({
 interface Ordered {
   readonly counts: OrderCounts;
   readonly times: readonly number[];
-  /** Which places the entries had before, in the order in which they came out. */
+  /** Places of the entries in the input, in the order of the output. */
   readonly places: readonly number[];
 }
 
-/** `cut` says how many entries are added at once. */
+/** `cut` is the number of entries added at once. */
 function order(times: readonly number[], latenessMs?: number, cut = times.length || 1): Ordered {
   const counts: OrderCounts = { moved: 0, late: 0, early: 0, gaps: 0 };
   const orderer = new Orderer(counts, latenessMs);
@@ -48,20 +48,20 @@ const from = (...offsetsMs: readonly number[]): number[] =>
 const increases = (times: readonly number[]): boolean =>
   times.every((timeMs, at) => at === 0 || timeMs >= times[at - 1]);
 
-describe('lines within the bound', () => {
-  it('are put in order, and those of one time stay as they were', () => {
+describe('lines that are late within the bound', () => {
+  it('late lines are sorted, and lines of the same time keep their order', () => {
     const { times, places, counts } = order(from(0, 5000, 3000, 5000, 3000, 9000));
     expect(offsets(times)).toEqual([0, 3000, 3000, 5000, 5000, 9000]);
     expect(places).toEqual([0, 2, 4, 1, 3, 5]);
     expect(counts).toEqual({ moved: 2, late: 0, early: 0, gaps: 0 });
   });
 
-  it('may lie behind by just the bound', () => {
+  it('a line may be late by exactly the bound', () => {
     expect(order(from(DEFAULT_LATENESS_MS, 0)).counts).toMatchObject({ moved: 1, late: 0 });
     expect(order(from(DEFAULT_LATENESS_MS + 1, 0)).counts).toMatchObject({ moved: 0, late: 1 });
   });
 
-  it('are let go as soon as nothing older can come', () => {
+  it('a line is returned as soon as no earlier one can follow', () => {
     const orderer = new Orderer({ moved: 0, late: 0, early: 0, gaps: 0 }, 1000);
     const add = (...entries: Entry[]) => offsets(orderer.add(entries).map((each) => each.timeMs));
     expect(add(entryAt(START_MS, 0))).toEqual([]);
@@ -72,7 +72,7 @@ describe('lines within the bound', () => {
     expect(offsets(orderer.end().map((each) => each.timeMs))).toEqual([2000]);
   });
 
-  it('are restored from any order that keeps to the bound', () => {
+  it('any order within the bound is restored', () => {
     const delays = fc.array(
       fc.record({
         afterMs: fc.integer({ min: 0, max: 4000 }),
@@ -99,69 +99,69 @@ describe('lines within the bound', () => {
   });
 });
 
-describe('lines beyond the bound', () => {
-  it('are counted as late and taken at the time reached', () => {
+describe('lines that are late beyond the bound', () => {
+  it('a line beyond the bound counts as late and takes the latest time reached', () => {
     const { times, counts } = order(from(0, 60_000, 1000, 60_500, 70_000));
     expect(offsets(times)).toEqual([0, 50_000, 60_000, 60_500, 70_000]);
     expect(counts).toMatchObject({ moved: 0, late: 1 });
   });
 
-  it('stay late for as long as a clock is behind, and time stands still for them', () => {
+  it('lines of a clock that is an hour behind all take the latest time reached', () => {
     const hourBehind = Array.from({ length: 50 }, (_, at) => at * 1000 - 3_600_000);
     const { times, counts } = order(from(0, ...hourBehind, 1000));
     expect(counts).toMatchObject({ late: 50, moved: 0 });
     expect(offsets(times)).toEqual([...Array(50).fill(-10_000), 0, 1000]);
   });
 
-  it('are all that is not in order, with a bound of nothing', () => {
+  it('with a bound of 0, every line out of order is late', () => {
     const { times, counts } = order(from(0, 2, 1, 2, 3), 0);
     expect(offsets(times)).toEqual([0, 2, 2, 2, 3]);
     expect(counts).toMatchObject({ late: 1, moved: 0 });
   });
 });
 
-describe('a line from far ahead', () => {
+describe('a line more than a day ahead', () => {
   const far = FAR_AHEAD_MS + 1;
 
-  it('has a wrong clock if the next line does not agree, and is taken at the time reached', () => {
+  it('a line far ahead of its successors takes the latest time reached', () => {
     const { times, counts } = order(from(0, 1000, far + 1000, 2000, 3000));
     expect(offsets(times)).toEqual([0, 1000, 1000, 2000, 3000]);
     expect(counts).toEqual({ moved: 0, late: 0, early: 1, gaps: 0 });
   });
 
-  it('does not count for less than a day', () => {
+  it('a line exactly a day ahead is accepted, and earlier ones after it are late', () => {
     const { times, counts } = order(from(0, FAR_AHEAD_MS, 1000));
     expect(counts).toEqual({ moved: 0, late: 1, early: 0, gaps: 0 });
     expect(increases(times)).toBe(true);
   });
 
-  it('is where the log goes on if enough lines agree', () => {
+  it('time jumps ahead if enough lines confirm it', () => {
     const later = Array.from({ length: CONFIRMING_LINES }, (_, at) => far + at);
     const { times, counts } = order(from(0, ...later, 5));
     expect(offsets(times).slice(0, 3)).toEqual([0, far - 1 - (DEFAULT_LATENESS_MS - 100), far]);
     expect(counts).toEqual({ moved: 0, late: 1, early: 0, gaps: 1 });
   });
 
-  it('needs just so many', () => {
+  it('time does not jump ahead with one confirming line too few', () => {
     const later = Array.from({ length: CONFIRMING_LINES - 1 }, (_, at) => far + at);
     const { counts } = order(from(0, ...later, 5));
     expect(counts).toEqual({ moved: 0, late: 0, early: CONFIRMING_LINES - 1, gaps: 0 });
   });
 
-  it('is where the log goes on if nothing follows', () => {
+  it('time jumps ahead if the log ends there', () => {
     const { times, counts } = order(from(0, far, far + 5));
     expect(offsets(times)).toEqual([0, far, far + 5]);
     expect(counts).toEqual({ moved: 0, late: 0, early: 0, gaps: 1 });
   });
 
-  it('is each line of a log that has one every other day', () => {
+  it('a log with a line every other day keeps its times', () => {
     const times = Array.from({ length: 250 }, (_, at) => START_MS + 2 * FAR_AHEAD_MS * at);
     const ordered = order(times, undefined, 7);
     expect(ordered.times).toEqual(times);
     expect(ordered.counts).toEqual({ moved: 0, late: 0, early: 0, gaps: 249 });
   });
 
-  it('may come again and again, between lines with the right time', () => {
+  it('repeated lines far ahead do not change the time of the others', () => {
     const pairs = Array.from({ length: 100 }, (_, at) => [at * 100, far * 365 + at]);
     const { times, counts } = order(from(...pairs.flat(), 10_000));
     expect(counts).toEqual({ moved: 0, late: 0, early: 100, gaps: 0 });
@@ -169,17 +169,17 @@ describe('a line from far ahead', () => {
   });
 });
 
-describe('whatever the clocks do', () => {
+describe('Orderer with arbitrary clocks', () => {
   const steps = fc.oneof(
     { weight: 8, arbitrary: fc.integer({ min: -12_000, max: 15_000 }) },
     { weight: 1, arbitrary: fc.integer({ min: -400 * FAR_AHEAD_MS, max: 400 * FAR_AHEAD_MS }) },
   );
 
-  it('loses no entry, and times never decrease', () => {
+  it('returns every entry, with times that never decrease', () => {
     fc.assert(
-      fc.property(fc.array(steps, { maxLength: 400 }), (wild) => {
+      fc.property(fc.array(steps, { maxLength: 400 }), (offsetsMs) => {
         let timeMs = START_MS;
-        const times = wild.map((step) => (timeMs += step));
+        const times = offsetsMs.map((step) => (timeMs += step));
         const ordered = order(times, undefined, 17);
         expect(increases(ordered.times)).toBe(true);
         expect(ordered.places.toSorted((one, other) => one - other)).toEqual(
@@ -190,19 +190,19 @@ describe('whatever the clocks do', () => {
     );
   });
 
-  it('does not matter how the log is cut up', () => {
+  it('the result does not depend on the batch size', () => {
     const cuts = fc.integer({ min: 1, max: 100 });
     fc.assert(
-      fc.property(fc.array(steps, { maxLength: 300 }), cuts, cuts, (wild, one, other) => {
+      fc.property(fc.array(steps, { maxLength: 300 }), cuts, cuts, (offsetsMs, one, other) => {
         let timeMs = START_MS;
-        const times = wild.map((step) => (timeMs += step));
+        const times = offsetsMs.map((step) => (timeMs += step));
         expect(order(times, undefined, one)).toEqual(order(times, undefined, other));
       }),
       { numRuns: RUNS },
     );
   });
 
-  it('keeps no more than so many waiting, and still puts those in order', () => {
+  it('the number of waiting entries is bounded, and they are sorted', () => {
     const counts: OrderCounts = { moved: 0, late: 0, early: 0, gaps: 0 };
     const orderer = new Orderer(counts, 3_600_000);
     const out: number[] = [];
@@ -222,7 +222,7 @@ describe('whatever the clocks do', () => {
     expect(counts.moved).toBe(count / 2);
   });
 
-  it.each([-1, Number.NaN])('refuses a bound of %d', (latenessMs) => {
+  it.each([-1, Number.NaN])('rejects a bound of %d', (latenessMs) => {
     const counts = { moved: 0, late: 0, early: 0, gaps: 0 };
     expect(() => new Orderer(counts, latenessMs)).toThrow(/Expected `latenessMs` to be 0 or more/);
   });

@@ -1,4 +1,4 @@
-/** Whole logs: their format, several of them together, and what is said of them. */
+/** Reading one log or several: formats, order and reports. */
 import { readdirSync, readlinkSync, realpathSync } from 'node:fs';
 import fc from 'fast-check';
 import { describe, expect, it, vi } from 'vitest';
@@ -36,25 +36,25 @@ function openFiles(): string[] {
   });
 }
 
-describe('a log', () => {
-  it('has one report, which grows as it is read', async () => {
+describe('one log', () => {
+  it('the report is updated while the log is read', async () => {
     const times = Array.from({ length: 20_000 }, (_, at) => at * 100);
     const reader = await LogReader.open([log(...times)]);
     const { report } = reader;
-    let handedOut = 0;
+    let returned = 0;
     const seen: number[] = [];
     for await (const batch of reader.entries()) {
-      handedOut += batch.length;
+      returned += batch.length;
       seen.push(report.lines);
-      expect(report.lines).toBeGreaterThanOrEqual(handedOut);
+      expect(report.lines).toBeGreaterThanOrEqual(returned);
       expect(report.lastMs).toBe(batch.at(-1)?.timeMs);
     }
     expect(seen.length).toBeGreaterThan(3);
     expect(report).toMatchObject({ lines: 20_000, entries: 20_000, firstMs: START_MS });
-    expect(handedOut).toBe(20_000);
+    expect(returned).toBe(20_000);
   });
 
-  it('is closed when nobody wants more of it', async () => {
+  it('files are closed when the consumer stops early', async () => {
     const times = Array.from({ length: 50_000 }, (_, at) => at * 100);
     const [one, other] = [log(...times), log(...times)];
     const reader = await LogReader.open([one, other]);
@@ -69,17 +69,17 @@ describe('a log', () => {
     });
   });
 
-  it('puts lines in order that are up to ten seconds late, or as late as is said', async () => {
+  it('sorts lines that are late by at most ten seconds or the given bound', async () => {
     const path = log(0, 30_000, 20_000, 19_999, 31_000);
     const usual = await readAll(path);
     expect(offsetsOf(usual.entries)).toEqual([0, 20_000, 20_000, 30_000, 31_000]);
     expect(usual.report).toMatchObject({ moved: 1, late: 1, early: 0, gaps: 0 });
-    const patient = await readAll(path, { latenessMs: 60_000 });
-    expect(offsetsOf(patient.entries)).toEqual([0, 19_999, 20_000, 30_000, 31_000]);
-    expect(patient.report).toMatchObject({ moved: 2, late: 0 });
+    const tolerant = await readAll(path, { latenessMs: 60_000 });
+    expect(offsetsOf(tolerant.entries)).toEqual([0, 19_999, 20_000, 30_000, 31_000]);
+    expect(tolerant.report).toMatchObject({ moved: 2, late: 0 });
   });
 
-  it('shows that a clock was wrong', async () => {
+  it('counts lines with a wrong clock', async () => {
     const day = 86_400_000;
     const { entries, report } = await readAll(log(0, 400 * day, 1000, -day, 2000));
     expect(offsetsOf(entries)).toEqual([-9000, 0, 0, 1000, 2000]);
@@ -87,14 +87,14 @@ describe('a log', () => {
   });
 });
 
-describe('a format', () => {
-  it.each(FORMAT_NAMES)('can be named: %s', async (format) => {
+describe('log formats', () => {
+  it.each(FORMAT_NAMES)('the format %s can be given', async (format) => {
     const { path, entries } = sample(format);
     const { report } = await readAll(path, { format });
     expect(report).toMatchObject({ format, entries: entries.size, unreadable: 20 });
   });
 
-  it.each(FORMAT_NAMES)('that is not the one of the log reads nothing: %s', async (format) => {
+  it.each(FORMAT_NAMES)('a log that is not in the given format %s is rejected', async (format) => {
     const path = makeFile('neither this\nnor that\n');
     const error = await readAll(path, { format }).catch((thrown: unknown) => thrown);
     expect(error).toBeInstanceOf(LogError);
@@ -107,43 +107,46 @@ describe('a format', () => {
     }
   });
 
-  it('is found although a server says much else when it starts', async () => {
-    const chatter = Array.from({ length: 80 }, (_, at) => `{"level":"info","ts":${at},"msg":"m"}`);
+  it('the format is detected after 80 other lines', async () => {
+    const otherLines = Array.from(
+      { length: 80 },
+      (_, at) => `{"level":"info","ts":${at},"msg":"m"}`,
+    );
     const { lines, entries } = sample('caddy');
     const good = [...entries.keys()].slice(0, 20).map((line) => lines[line - 1]);
-    const { report } = await readAll(table(...chatter, ...good));
+    const { report } = await readAll(table(...otherLines, ...good));
     expect(report).toMatchObject({ format: 'caddy', entries: 20, unreadable: 80 });
   });
 
-  it('is not found if nearly nothing can be read', async () => {
-    const chatter = Array.from({ length: 99 }, (_, at) => `line ${at}`);
-    await expect(readAll(table(...chatter, combinedLine(START_MS)))).rejects.toThrow(
+  it('the format is not detected if 1 % of the lines match', async () => {
+    const otherLines = Array.from({ length: 99 }, (_, at) => `line ${at}`);
+    await expect(readAll(table(...otherLines, combinedLine(START_MS)))).rejects.toThrow(
       /to be in one of the formats combined, .* got `line 0`$/,
     );
   });
 
-  it('is told apart from one that is like it', async () => {
+  it('a JSON line that resembles one of Caddy is read as json-lines', async () => {
     const caddyLike = { ts: 1_791_633_336, request: 'GET / HTTP/1.1', client_ip: '192.0.2.1' };
     const { entries, report } = await readAll(table(JSON.stringify(caddyLike)));
     expect(report.format).toBe('json-lines');
     expect(entries[0]).toMatchObject({ method: 'GET', path: '/' });
   });
 
-  it('says which names it lacks in JSON', async () => {
+  it('JSON lines without a time or client are rejected with the missing names', async () => {
     const path = table('{"when":1791633336,"who":"192.0.2.1"}');
-    const wanted = 'to have known names for the time and the client';
-    const came = '{"when":1791633336,"who":"192.0.2.1"}';
+    const expected = 'to have known names for the time and the client';
+    const line = '{"when":1791633336,"who":"192.0.2.1"}';
     await expect(readAll(path)).rejects.toThrow(
-      `Expected ${path} ${wanted}, got \`${came}\`${HINT}`,
+      `Expected ${path} ${expected}, got \`${line}\`${HINT}`,
     );
     await expect(readAll(path, { format: 'json-lines' })).rejects.toThrow(
-      `Expected ${path} to have requests, got lines such as \`${came}\`${HINT}`,
+      `Expected ${path} to have requests, got lines such as \`${line}\`${HINT}`,
     );
     const { entries } = await readAll(path, { columns: { time: 'when', client: 'who' } });
     expect(entries.map(fieldsOf)).toMatchObject([{ timeMs: START_MS, client: '192.0.2.1' }]);
   });
 
-  it('has columns by other names in a table', async () => {
+  it('a table is read by given column names', async () => {
     const path = table('when;who;what', `${iso(0)};192.0.2.1;/a?b`);
     await expect(readAll(path)).rejects.toThrow(
       `to have known names for the time and the client, got \`when;who;what\`${HINT}`,
@@ -154,7 +157,7 @@ describe('a format', () => {
     expect(report).toMatchObject({ format: 'csv', heading: 1, lines: 2 });
   });
 
-  it('is a table although it names columns only, or names them again', async () => {
+  it('a table may have only a header line, or repeat it', async () => {
     await expect(readAll(table('time,client'))).rejects.toThrow(/to have requests, got none$/);
     const rows = [`${iso(0)},192.0.2.1`, 'time,client', `${iso(1)},192.0.2.2`];
     const { report } = await readAll(table('', 'time,client', ...rows));
@@ -163,7 +166,7 @@ describe('a format', () => {
 });
 
 describe('several logs', () => {
-  it('are read by their times, whatever order they are named in', async () => {
+  it('several logs are read in order of time, not of their names', async () => {
     const parts = [log(20_000, 30_000), log(0, 10_000), log(40_000)];
     const { entries, report } = await readAll(parts);
     expect(offsetsOf(entries)).toEqual([0, 10_000, 20_000, 30_000, 40_000]);
@@ -171,7 +174,7 @@ describe('several logs', () => {
     expect(report.progress.bytesRead).toBe(report.progress.bytesTotal);
   });
 
-  it('are woven into each other where servers wrote at the same time', async () => {
+  it('concurrent logs are merged by time', async () => {
     const hours = (start: number) => Array.from({ length: 3000 }, (_, at) => start + at * 3000);
     const { entries, report } = await readAll([log(...hours(1000)), log(...hours(0))]);
     const expected = [...hours(0), ...hours(1000)].toSorted((one, other) => one - other);
@@ -179,7 +182,7 @@ describe('several logs', () => {
     expect(report).toMatchObject({ moved: 0, late: 0, entries: 6000 });
   });
 
-  it('may have formats of their own, and each the names of its columns', async () => {
+  it('several logs may have different formats and columns', async () => {
     const first = table('time,client', `${iso(0)},192.0.2.1`);
     const second = table('client;time', `192.0.2.2;${iso(2000)}`);
     const { entries, report } = await readAll([second, log(1000), first]);
@@ -188,7 +191,7 @@ describe('several logs', () => {
     expect(report.format.split(', ').toSorted()).toEqual(['combined', 'csv']);
   });
 
-  it('number their lines each for itself', async () => {
+  it('each log has its own line numbers', async () => {
     const [one, other] = [
       table(combinedLine(START_MS), 'bad'),
       table(combinedLine(START_MS + 60_000), '', 'bad'),
@@ -200,7 +203,7 @@ describe('several logs', () => {
     ]);
   });
 
-  it('may be empty, but not all of them', async () => {
+  it('some of several logs may be empty, but not all', async () => {
     expect((await readAll([makeFile(''), log(0), makeFile('\n')])).report.entries).toBe(1);
     const [one, other] = [makeFile(''), makeFile('')];
     await expect(readAll([one, other])).rejects.toThrow(
@@ -208,27 +211,27 @@ describe('several logs', () => {
     );
   });
 
-  it('have to be logs, all of them', async () => {
+  it('several logs are rejected if one is not a log', async () => {
     const bad = makeFile('not a log');
     await expect(readAll([log(0), bad])).rejects.toThrow(`Expected ${bad} to be in one of`);
   });
 
-  it('never make time run backwards, however they lie', async () => {
+  it('times of merged logs never decrease', async () => {
     const steps = fc.integer({ min: -15_000, max: 20_000 });
     const logs = fc.array(fc.array(steps, { minLength: 1, maxLength: 60 }), {
       minLength: 1,
       maxLength: 5,
     });
     await fc.assert(
-      fc.asyncProperty(logs, async (wild) => {
-        const paths = wild.map((each) => {
+      fc.asyncProperty(logs, async (stepsOfLogs) => {
+        const paths = stepsOfLogs.map((each) => {
           let timeMs = 0;
           return log(...each.map((step) => (timeMs += step)));
         });
         const { entries, report } = await readAll(paths);
         const times = offsetsOf(entries);
         expect(times).toEqual(times.toSorted((one, other) => one - other));
-        expect(times).toHaveLength(wild.flat().length);
+        expect(times).toHaveLength(stepsOfLogs.flat().length);
         expect(sumOfLines(report)).toBe(report.lines);
       }),
       { numRuns: Math.min(RUNS, 40) },
@@ -236,13 +239,13 @@ describe('several logs', () => {
   });
 });
 
-describe('any bytes', () => {
+describe('arbitrary bytes', () => {
   const linePieces = ['common', 'caddy', 'traefik', 'alb', 'json-lines', 'csv'].flatMap((name) =>
     sample(name).lines.slice(0, 5),
   );
   const contents = fc.oneof(
     fc.uint8Array({ maxLength: 2000 }),
-    // Like logs, but broken in places.
+    // Logs with random damage.
     fc
       .array(
         fc.oneof(
@@ -256,7 +259,7 @@ describe('any bytes', () => {
   );
   const formats = fc.option(fc.constantFrom(...FORMAT_NAMES), { nil: undefined });
 
-  it('are read or refused by a LogError, and every line is counted', async () => {
+  it('bytes are read or rejected with a LogError, and every line is counted', async () => {
     await fc.assert(
       fc.asyncProperty(contents, formats, async (bytes, format) => {
         const reader = await LogReader.open([makeFile(bytes)], format && { format });
@@ -273,7 +276,7 @@ describe('any bytes', () => {
     );
   });
 
-  it('that are changed in a log make no other line unreadable', async () => {
+  it('changing one line makes no other line unreadable', async () => {
     const { path, lines, entries } = sample('combined');
     const whole = await readAll(path);
     await fc.assert(

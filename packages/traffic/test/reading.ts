@@ -1,4 +1,4 @@
-/** What the tests of logs share: the samples, what they say, and files that are made for a test. */
+/** Shared by tests of logs: samples with their expected fields, and temporary files. */
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -6,7 +6,7 @@ import { onTestFinished } from 'vitest';
 import type { Entry } from '../src/entry.ts';
 import { LogReader, type LogReport, type ReadOptions } from '../src/read-log.ts';
 
-/** Few cases in the ordinary test run; `npm run properties` asks for many. */
+/** Number of property cases; `npm run properties` sets a higher one. */
 export const RUNS = Number(process.env.PROPERTY_RUNS ?? 300);
 
 export interface Fields {
@@ -36,7 +36,7 @@ export interface Sample {
   readonly unreadable: readonly number[];
 }
 
-/** A log of the folder, and beside it what each of its lines says. */
+/** Reads a sample log and the expected fields of its lines. */
 export function sample(name: string): Sample {
   const [first, ...rest] = readFileSync(join(logFolder, `${name}.expected.jsonl`), 'utf8')
     .trim()
@@ -55,7 +55,7 @@ export interface Read {
   readonly report: LogReport;
 }
 
-/** Reads all there is. */
+/** Reads logs completely. */
 export async function readAll(
   paths: string | readonly string[],
   options: ReadOptions = {},
@@ -66,14 +66,14 @@ export async function readAll(
   return { entries, report: reader.report };
 }
 
-/** A folder that goes with the test. */
+/** Creates a folder that is deleted after the test. */
 export function makeFolder(): string {
   const folder = mkdtempSync(join(tmpdir(), 'sluice-traffic-'));
   onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
   return folder;
 }
 
-/** A file that goes with the test. */
+/** Creates a file that is deleted after the test. */
 export function makeFile(content: string | Uint8Array, name = 'access.log'): string {
   const path = join(makeFolder(), name);
   writeFileSync(path, content);
@@ -84,7 +84,7 @@ export const START_MS = Date.parse('2026-10-10T11:55:36Z');
 
 const MONTHS = ['Jan', 'Feb', 'Mar', 'Apr', 'May', 'Jun', 'Jul', 'Aug', 'Sep', 'Oct', 'Nov', 'Dec'];
 
-/** A line of the combined format, with ms in its time so that nothing is lost. */
+/** Returns a line of the combined format with milliseconds in its time. */
 export function combinedLine(timeMs: number, client = '192.0.2.1', path = '/'): string {
   const [year, month, day, clock] = new Date(timeMs).toISOString().split(/[-TZ]/);
   const time = `${day}/${MONTHS[Number(month) - 1]}/${year}:${clock} +0000`;

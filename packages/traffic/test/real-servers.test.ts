@@ -1,4 +1,4 @@
-/** Logs that real servers have written about requests that were really sent. */
+/** Logs written by real servers for requests sent to them. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { readFileSync, writeFileSync } from 'node:fs';
@@ -16,7 +16,7 @@ async function freePort(): Promise<number> {
   return port;
 }
 
-/** Sends bytes as they are, and waits until the server has closed. */
+/** Sends bytes and waits until the server closes the connection. */
 async function send(port: number, bytes: string | Buffer): Promise<void> {
   const socket = createConnection(port, '127.0.0.1');
   await once(socket, 'connect');
@@ -25,11 +25,11 @@ async function send(port: number, bytes: string | Buffer): Promise<void> {
   await once(socket, 'close');
 }
 
-async function startServer(program: string, words: string[], folder: string, port: number) {
+async function startServer(program: string, args: string[], folder: string, port: number) {
   const { PATH } = process.env;
   const homes = { HOME: folder, XDG_CONFIG_HOME: folder, XDG_DATA_HOME: folder };
   const env = { ...process.env, ...homes, PATH: `${PATH}:/usr/sbin:/sbin` };
-  const child: ChildProcess = spawn(program, words, { cwd: folder, env, stdio: 'ignore' });
+  const child: ChildProcess = spawn(program, args, { cwd: folder, env, stdio: 'ignore' });
   const ended = once(child, 'exit');
   const stop = async (): Promise<void> => {
     child.kill('SIGTERM');
@@ -47,7 +47,7 @@ async function startServer(program: string, words: string[], folder: string, por
 
 const credentials = (user: string): string => Buffer.from(`${user}:secret`).toString('base64');
 
-/** A request of its own connection, with what has to be told apart in a log. */
+/** Returns a request that closes its connection. */
 const request = (target: string, headers: readonly string[] = [], method = 'GET'): Buffer => {
   const lines = [`${method} ${target} HTTP/1.1`, 'Host: example.com:8443', 'Connection: close'];
   return Buffer.from([...lines, ...headers, '', ''].join('\r\n'));
@@ -77,7 +77,7 @@ const NGINX_FORMATS = {
 };
 type NginxFormat = keyof typeof NGINX_FORMATS;
 
-/** One of nginx's processes writes all its logs; it has written them when it has ended. */
+/** Runs nginx with one process, whose logs are complete when it has exited. */
 async function nginxLogs(): Promise<Record<NginxFormat, Read>> {
   const folder = makeFolder();
   const port = await freePort();
@@ -95,8 +95,8 @@ async function nginxLogs(): Promise<Record<NginxFormat, Read>> {
     http { ${[...temporary, ...formats, ...logs].join('\n')}
       server { listen 127.0.0.1:${port}; location / { return 200 "hello\\n"; } } }`,
   );
-  const words = ['-p', folder, '-e', '/dev/null', '-c', join(folder, 'config')];
-  const stop = await startServer('nginx', words, folder, port);
+  const args = ['-p', folder, '-e', '/dev/null', '-c', join(folder, 'config')];
+  const stop = await startServer('nginx', args, folder, port);
   await sendAll(port);
   await stop();
   const read = names.map(async (name) => [name, await readAll(join(folder, `${name}.log`))]);
@@ -105,7 +105,7 @@ async function nginxLogs(): Promise<Record<NginxFormat, Read>> {
 
 const NO_REQUEST = { method: '', path: '', search: '', status: 400 };
 
-it('reads what nginx writes, in its own formats and in others', async () => {
+it('reads logs written by nginx in its default and in custom formats', async () => {
   const before = Date.now();
   const logs = await nginxLogs();
   const after = Date.now();
@@ -142,7 +142,7 @@ it('reads what nginx writes, in its own formats and in others', async () => {
   expect(seconds(virtual)).toEqual(seconds(precise));
 });
 
-it('reads what Caddy writes, and counts what is not about requests', async () => {
+it('reads logs written by Caddy and counts lines that are not requests', async () => {
   const folder = makeFolder();
   const port = await freePort();
   const path = join(folder, 'access.log');
@@ -162,8 +162,8 @@ it('reads what Caddy writes, and counts what is not about requests', async () =>
       respond "hello"
     }`,
   );
-  const words = ['run', '--adapter', 'caddyfile', '--config', join(folder, 'config')];
-  const stop = await startServer('caddy', words, folder, port);
+  const args = ['run', '--adapter', 'caddyfile', '--config', join(folder, 'config')];
+  const stop = await startServer('caddy', args, folder, port);
   const before = Date.now();
   await send(port, request('/a?b=1&c=%22q%22', ['X-Api-Key: k1', ...agents]));
   await send(port, request('/boom'));

@@ -1,4 +1,4 @@
-/** Costs from a field of a line: which are read, and which make a line that cannot be read. */
+/** Valid, missing and invalid costs in log lines. */
 import { describe, expect, it } from 'vitest';
 import { caddy } from '../../src/formats/caddy.ts';
 import { csv, headingOf } from '../../src/formats/csv.ts';
@@ -14,12 +14,15 @@ const tableOf = (heading: string, names = USUAL) => csv(headingOf(heading, names
 const lineOf = (cost: unknown, more: object = {}): string =>
   JSON.stringify({ time: TIME, client: '192.0.2.1', tokens: cost, ...more });
 
-describe('a cost', () => {
-  it.each(['cost', 'Cost', 'request_cost', 'Request Cost'])('is in the column %s', (column) => {
-    expect(tableOf(`time,client,${column}`).read(`${TIME},192.0.2.1,12`)?.cost).toBe(12);
-  });
+describe('the cost of a line', () => {
+  it.each(['cost', 'Cost', 'request_cost', 'Request Cost'])(
+    'the cost is read from the column %s by default',
+    (column) => {
+      expect(tableOf(`time,client,${column}`).read(`${TIME},192.0.2.1,12`)?.cost).toBe(12);
+    },
+  );
 
-  it('is in the column, or the member, that is named for it, and then in no other', () => {
+  it('a named cost column replaces the default columns', () => {
     const table = tableOf('time,client,cost,tokens', TOKENS);
     expect(table.read(`${TIME},192.0.2.1,7,12`)?.cost).toBe(12);
     expect(jsonLines(TOKENS).read(lineOf(12, { cost: 7 }))?.cost).toBe(12);
@@ -31,13 +34,13 @@ describe('a cost', () => {
   it.each([
     ...[1, 12, '1', ' 12 ', '007', '5.0', 5.0, 1e3],
     ...[Number.MAX_SAFE_INTEGER, String(Number.MAX_SAFE_INTEGER)],
-  ])('is read from %j', (value) => {
+  ])('the cost %j is valid', (value) => {
     const entry = jsonLines(TOKENS).read(lineOf(value));
     expect(entry?.cost).toBe(Number(value));
     expect(entry?.costSource).toMatchObject({ name: 'tokens', read: 1, refused: 0 });
   });
 
-  it.each([undefined, null, '', '  ', '-'])('that is %j is not said, so that it is 1', (value) => {
+  it.each([undefined, null, '', '  ', '-'])('a cost of %j counts as missing', (value) => {
     const format = jsonLines(TOKENS);
     expect(format.read(lineOf(value))).toMatchObject({ client: '192.0.2.1', cost: undefined });
     expect(format.costSource).toMatchObject({ read: 0, refused: 0 });
@@ -46,7 +49,7 @@ describe('a cost', () => {
   it.each([
     ...[0, -1, 0.5, 2.5, 1e300, 2 ** 53, true, false, [3], { a: 1 }],
     ...['0', '-1', '0.5', '1e3', '+5', '1,000', '0x10', 'many', 'NaN', '9007199254740993'],
-  ])('that is %j makes a line that cannot be read', (value) => {
+  ])('a cost of %j makes the line unreadable', (value) => {
     const format = jsonLines(TOKENS);
     expect(format.read(lineOf(value))).toBeUndefined();
     expect(format.costSource).toMatchObject({ name: 'tokens', read: 0, refused: 1 });
@@ -55,7 +58,7 @@ describe('a cost', () => {
     );
   });
 
-  it('is nowhere in logs that have no place for it', () => {
+  it('formats without a cost column have no costs', () => {
     const entry = tableOf('time,client').read(`${TIME},192.0.2.1`);
     expect(entry).toMatchObject({ cost: undefined, costSource: undefined });
     const request = { client_ip: '192.0.2.1' };
@@ -63,7 +66,7 @@ describe('a cost', () => {
     expect(caddy.read(line)).toMatchObject({ client: '192.0.2.1', cost: undefined });
   });
 
-  it('does not count as said by a line that has no time or no client', () => {
+  it('the cost of a line without a client is not counted', () => {
     const format = jsonLines(TOKENS);
     expect(format.read(lineOf(0, { client: '' }))).toBeUndefined();
     expect(format.costSource).toMatchObject({ read: 0, refused: 0 });
@@ -76,7 +79,7 @@ describe('a log with costs', () => {
   );
   const table = ['time,client,tokens', ...rows, ''].join('\n');
 
-  it('has its lines with other costs counted and shown, and all others read', async () => {
+  it('lines with invalid costs are counted and shown, the others are read', async () => {
     const path = makeFile(table);
     const { entries, report } = await readAll(path, { columns: { cost: 'tokens' } });
     expect(entries.map(({ cost }) => cost)).toEqual([3, undefined, 12, undefined, 2]);
@@ -96,14 +99,14 @@ describe('a log with costs', () => {
     expect(report.unreadable).toBe(0);
   });
 
-  it('is known by its form even if no cost can be read, and has counted nothing by then', () => {
+  it('the format is detected even if every cost is invalid, without counting costs', () => {
     const lines = ['time,client,cost', `${TIME},192.0.2.1,free`, `${TIME},192.0.2.2,0`];
     const found = detect(lines);
     expect(found?.format.name).toBe('csv');
     expect(found?.format.costSource).toMatchObject({ read: 0, refused: 0 });
   });
 
-  it('of several has a source for each', async () => {
+  it('each of several logs has its own cost column', async () => {
     const paths = ['cost', 'request_cost'].map((name) =>
       makeFile(`time,client,${name}\n${TIME},192.0.2.1,5\n`, `${name}.csv`),
     );

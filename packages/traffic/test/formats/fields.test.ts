@@ -1,4 +1,4 @@
-/** What else a line says: headers, members, columns; and names that are not the usual ones. */
+/** Headers, JSON fields and columns of log lines, with default and given names. */
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { describe, expect, it } from 'vitest';
@@ -13,10 +13,10 @@ import { combinedLine, fieldsOf, START_MS } from '../reading.ts';
 
 const TIME = '2026-10-10T11:55:36Z';
 
-describe('a field of a combined line', () => {
+describe('fields of a combined line', () => {
   const start = '192.0.2.1 - - [10/Oct/2026:13:55:36 +0200] "GET / HTTP/1.1" 200 12';
 
-  it('is a header by its name', () => {
+  it('field returns the headers of a combined line', () => {
     const entry = combined.read(`${start} "https://a" "a \\"b\\"" "203.0.113.5, 192.0.2.3" 0.01`);
     expect(entry?.field('referer')).toBe('https://a');
     expect(entry?.field('user-agent')).toBe('a "b"');
@@ -24,7 +24,7 @@ describe('a field of a combined line', () => {
     expect(entry?.field('cookie')).toBeUndefined();
   });
 
-  it('is not there for a dash, nor in a common line, nor where something else stands', () => {
+  it('field returns undefined for a dash and for a header that the line lacks', () => {
     const fields = (line: string) =>
       ['referer', 'user-agent', 'x-forwarded-for'].map((name) => combined.read(line)?.field(name));
     expect(fields(`${start} "-" "-"`)).toEqual([undefined, undefined, undefined]);
@@ -35,7 +35,7 @@ describe('a field of a combined line', () => {
   });
 });
 
-it('has fields of a load balancer by their names, and the one header', () => {
+it('field returns the columns and the user agent of an ALB line', () => {
   const fields =
     'http TIME app/a/1 192.0.2.1:1 - -1 -1 -1 503 - 7 8 "GET http://a:80/ HTTP/1.1" "ua"';
   const entry = alb.read(fields.replace('TIME', TIME));
@@ -47,7 +47,7 @@ it('has fields of a load balancer by their names, and the one header', () => {
   expect(entry?.field('no such name')).toBeUndefined();
 });
 
-it('has headers and members of Caddy and Traefik', () => {
+it('field returns headers and JSON fields of Caddy and Traefik', () => {
   const request = { client_ip: '192.0.2.1', headers: { 'X-Api-Key': ['k1', 'k2'], Cookie: [] } };
   const ofCaddy = caddy.read(JSON.stringify({ ts: 1_791_633_336, request, bytes_read: 17 }));
   expect(ofCaddy?.field('x-api-key')).toBe('k1');
@@ -71,27 +71,27 @@ it.each([
   { headers: { 'x-api-key': 'k1' } },
   { request: { headers: { 'X-Api-Key': ['k1'] } } },
   { 'x-api-key': 'k1' },
-])('finds a header in JSON where %j has it', (members) => {
+])('field finds a header in the JSON object %j', (members) => {
   const line = JSON.stringify({ time: TIME, client: '192.0.2.1', ...members });
   expect(jsonLines().read(line)?.field('x-api-key')).toBe('k1');
 });
 
-it('knows nothing that an object only inherits', () => {
+it('field ignores inherited properties', () => {
   const entry = jsonLines().read(JSON.stringify({ time: TIME, client: '192.0.2.1' }));
   for (const name of ['constructor', 'toString', '__proto__', 'headers.constructor.name', '']) {
     expect(entry?.field(name)).toBeUndefined();
   }
 });
 
-it('reads members by other names, also within others', () => {
-  const names = named(USUAL, { time: 'event.at', client: 'who', path: 'http.target' });
-  const line = { event: { at: TIME }, who: '192.0.2.1', http: { target: '/a?b' }, path: '/other' };
+it('JSON lines are read by given field names and paths', () => {
+  const names = named(USUAL, { time: 'event.at', client: 'ip', path: 'http.target' });
+  const line = { event: { at: TIME }, ip: '192.0.2.1', http: { target: '/a?b' }, path: '/other' };
   const entry = jsonLines(names).read(JSON.stringify(line));
   expect(entry && fieldsOf(entry)).toMatchObject({ timeMs: START_MS, path: '/a', search: 'b' });
   expect(jsonLines().read(JSON.stringify(line))).toBeUndefined();
 });
 
-describe('a table', () => {
+describe('CSV tables', () => {
   const read = (heading: string, line: string, names = USUAL) => {
     const found = headingOf(heading, names);
     return found && csv(found, names).read(line);
@@ -103,27 +103,27 @@ describe('a table', () => {
     ['@timestamp\tRemote-Addr', `${TIME}\t192.0.2.1`],
     ['"time" , "client"'.replaceAll(' ', ''), `"${TIME}","192.0.2.1"`],
     ['id,clientIp,timestamp', `1,192.0.2.1,${TIME}`],
-  ])('may begin with %s', (heading, line) => {
+  ])('the header line %s is accepted', (heading, line) => {
     expect(read(heading, line)).toMatchObject({ timeMs: START_MS, client: '192.0.2.1' });
   });
 
   it.each(['time', 'time,what', 'client,what', '', 'a b c', '"time,client'])(
-    'may not begin with `%s`',
+    'the header line `%s` is rejected',
     (heading) => {
       expect(headingOf(heading)).toBeUndefined();
     },
   );
 
-  it('has columns by other names, and fields by their names', () => {
-    const names = named(USUAL, { time: 'when', client: 'who' });
-    const entry = read('who,when,User-Agent,time', `192.0.2.1,${TIME},ua,never`, names);
+  it('a table is read by given column names, and field returns other columns', () => {
+    const names = named(USUAL, { time: 'when', client: 'ip' });
+    const entry = read('ip,when,User-Agent,time', `192.0.2.1,${TIME},ua,never`, names);
     expect(entry?.timeMs).toBe(START_MS);
     expect(entry?.field('user-agent')).toBe('ua');
     expect(entry?.field('time')).toBe('never');
     expect(entry?.field('nothing')).toBeUndefined();
   });
 
-  it('has values with separators and quotes in quotes', () => {
+  it('quoted values may contain separators and doubled quotes', () => {
     expect(valuesOf('a,"b,c","d ""e""",', ',')).toEqual(['a', 'b,c', 'd "e"', '']);
     expect(valuesOf('"",""', ',')).toEqual(['', '']);
     expect(valuesOf('', ',')).toEqual(['']);
@@ -132,7 +132,7 @@ describe('a table', () => {
   });
 });
 
-it('hands out clients that do not keep the text around them', () => {
+it('client names do not retain the text they were read from', () => {
   setFlagsFromString('--expose-gc');
   const collect: () => void = runInNewContext('gc');
   const clients: string[] = [];

@@ -1,4 +1,4 @@
-/** Times as servers write them. */
+/** Time formats of server logs. */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { readEpoch, readTime } from '../../src/formats/instant.ts';
@@ -6,7 +6,7 @@ import { RUNS } from '../reading.ts';
 
 const NOON = Date.parse('2026-10-10T11:55:36Z');
 
-describe('a time', () => {
+describe('readTime and readEpoch', () => {
   it.each([
     ['10/Oct/2026:13:55:36 +0200', NOON],
     ['10/Oct/2026:11:55:36 +0000', NOON],
@@ -33,7 +33,7 @@ describe('a time', () => {
     ['31/Dec/2026:23:59:60 +0000', Date.parse('2027-01-01T00:00:00Z')],
     ['29/Feb/2028:00:00:00 +0000', Date.parse('2028-02-29T00:00:00Z')],
     ['01/Mar/2100:00:00:00 +0000', Date.parse('2100-03-01T00:00:00Z')],
-  ])('reads %s', (text, timeMs) => {
+  ])('readTime parses %s', (text, timeMs) => {
     expect(readTime(text)).toBe(timeMs);
   });
 
@@ -57,11 +57,11 @@ describe('a time', () => {
       '2026-10-10x11:55',
     ],
     ...['2026-10-10T11:55:36 ', '2026-10-10T11:55:36.Z', '2026-10-10T11:55:36+2'],
-  ])('refuses `%s`', (text) => {
+  ])('readTime rejects `%s`', (text) => {
     expect(readTime(text)).toBeUndefined();
   });
 
-  it('is the same to the ms for any moment, in every way of writing it', () => {
+  it('every form of any time is parsed to the millisecond', () => {
     const moments = fc.integer({ min: 1, max: Date.parse('2399-12-31T23:59:59.999Z') });
     fc.assert(
       fc.property(moments, (timeMs) => {
@@ -75,11 +75,11 @@ describe('a time', () => {
     );
   });
 
-  it('is found for a fraction of a second that doubles do not have', () => {
+  it('readEpoch is exact for fractions of a second that doubles cannot represent', () => {
     for (let ms = 0; ms < 1000; ms++) expect(readEpoch(1_791_633_336 + ms / 1000)).toBe(NOON + ms);
   });
 
-  it.each([Number.NaN, Number.POSITIVE_INFINITY, 0, -1, 1e300])('is not %d', (value) => {
+  it.each([Number.NaN, Number.POSITIVE_INFINITY, 0, -1, 1e300])('readEpoch rejects %d', (value) => {
     expect(readEpoch(value)).toBeUndefined();
   });
 });

@@ -1,10 +1,10 @@
-/** The pieces that formats share: request lines, clients, hosts, and what is escaped. */
+/** Parsers that several formats share: request lines, clients, hosts and escapes. */
 import { describe, expect, it } from 'vitest';
 import { readClient, readHost } from '../../src/formats/client.ts';
 import { readRequestLine, readTarget } from '../../src/formats/request-line.ts';
 import { canonicalHeader, owned, quoteEnd, unescaped } from '../../src/formats/text.ts';
 
-describe('a request line', () => {
+describe('request lines', () => {
   it.each([
     ['GET / HTTP/1.1', 'GET', '/', '', ''],
     ['GET /a?b=1 HTTP/2.0', 'GET', '/a', 'b=1', ''],
@@ -23,23 +23,23 @@ describe('a request line', () => {
     ['GET https://u:p@example.com:443/a?b HTTP/1.1', 'GET', '/a', 'b', 'example.com'],
     ['GET http://[2001:db8::5]:80/ HTTP/1.1', 'GET', '/', '', '[2001:db8::5]'],
     ['GET  HTTP/1.1', 'GET', '/', '', ''],
-  ])('%s', (text, method, path, search, host) => {
+  ])('%s is split into method, path, query and host', (text, method, path, search, host) => {
     expect(readRequestLine(text)).toEqual({ method, path, search, host });
   });
 
   it.each([
     ...['', '-', ' ', 'GET', '\x16\x03\x01', '\x16\x03\x01 a HTTP/1.1', '- http://a:80- -'],
     ...['SSH-2.0-Go', 'USER anonymous', '-GET / HTTP/1.1', 'G"T / HTTP/1.1', ' / HTTP/1.1'],
-  ])('has no parts if it is `%s`', (text) => {
+  ])('`%s` is not a request line', (text) => {
     expect(readRequestLine(text)).toEqual({ method: '', path: '', search: '', host: '' });
   });
 
-  it('is a path of its own without a scheme that could be one', () => {
+  it('a target with a colon but no scheme is a path', () => {
     expect(readTarget('GET', 'a:b/c')).toMatchObject({ path: 'a:b/c', host: '' });
   });
 });
 
-describe('a client', () => {
+describe('client addresses', () => {
   it.each([
     ['192.0.2.1', '192.0.2.1'],
     ['192.0.2.1:51234', '192.0.2.1'],
@@ -62,11 +62,11 @@ describe('a client', () => {
     ['192.0.2.1\0', ''],
     ['\u001b[31m', ''],
     ['a\nb', ''],
-  ])('`%s` is `%s`', (text, client) => {
+  ])('the client of `%s` is `%s`', (text, client) => {
     expect(readClient(text)).toBe(client);
   });
 
-  it('has a host without its port', () => {
+  it('readHost removes the port', () => {
     expect(['a', 'a:80', '[::1]:80', '[::1]', ':80', '-', ''].map(readHost)).toEqual([
       ...['a', 'a', '[::1]', '[::1]', '', '', ''],
     ]);
@@ -82,11 +82,11 @@ describe('quoted text', () => {
     ['"', 0],
     ['never', -1],
     ['never\\"', -1],
-  ])('%s ends at %i', (text, end) => {
+  ])('quoteEnd of %s is %i', (text, end) => {
     expect(quoteEnd(text, 0)).toBe(end);
   });
 
-  it('is not ended by what came before it', () => {
+  it('quoteEnd ignores a backslash before the start', () => {
     expect(quoteEnd('\\"a"', 1)).toBe(1);
   });
 
@@ -100,18 +100,18 @@ describe('quoted text', () => {
     ['a\\tb\\nc', 'a\tb\nc'],
     ['\\xzz', 'xzz'],
     ['ends\\', 'ends\\'],
-  ])('%s means what it means', (text, meaning) => {
+  ])('unescaped decodes %s', (text, meaning) => {
     expect(unescaped(text)).toBe(meaning);
   });
 
-  it('is copied as it is', () => {
+  it('owned returns an equal string', () => {
     for (const text of ['', 'short', 'as long as thirteen', 'ключ '.repeat(9)]) {
       expect(owned(text)).toBe(text);
     }
   });
 });
 
-it('writes the names of headers as Go does', () => {
+it('canonicalHeader formats header names as Go does', () => {
   expect(['user-agent', 'x-api-key', 'te', 'X-Forwarded-For', 'x-1a'].map(canonicalHeader)).toEqual(
     ['User-Agent', 'X-Api-Key', 'Te', 'X-Forwarded-For', 'X-1a'],
   );

@@ -125,13 +125,13 @@ const WRITERS: readonly [string, (entry: Fields) => string, (line: string) => un
   ],
 ];
 
-/** What a table trims, and what no line can hold. */
+/** False for values that a table trims or a line cannot contain. */
 const isPlainLine = ({ path, search }: Fields): boolean =>
   !/[\r\n]/.test(path + search) && path.trimEnd() === path && search.trim() === search;
 const hasNoDash = ({ search }: Fields): boolean => search !== '-' && !search.startsWith('?');
 
-describe.each(WRITERS)('a request in %s', (name, write, read) => {
-  it('is read as it was written', () => {
+describe.each(WRITERS)('round trip through %s', (name, write, read) => {
+  it('every written request is read back unchanged', () => {
     const plain = name === 'csv' ? requests.filter(isPlainLine).filter(hasNoDash) : requests;
     fc.assert(
       fc.property(plain, (entry) => {
@@ -143,17 +143,17 @@ describe.each(WRITERS)('a request in %s', (name, write, read) => {
   });
 });
 
-it('reads a request from a load balancer as it was written', () => {
+it('every request written as an ALB line is read back unchanged', () => {
   const encoded = requests.map((entry) => ({
     ...{ ...entry, user: '', host: entry.host || 'example.com' },
     ...{ path: encodeURI(entry.path), search: encodeURI(entry.search) },
   }));
   fc.assert(
     fc.property(encoded, fc.nat({ max: 5000 }), (entry, tookMs) => {
-      const answered = isoOf({ ...entry, timeMs: entry.timeMs + tookMs });
+      const respondedAt = isoOf({ ...entry, timeMs: entry.timeMs + tookMs });
       const request = `${entry.method} https://${entry.host}:443${target(entry)} HTTP/1.1`;
       const line = [
-        ...['https', answered, 'app/lb/1', `${entry.client}:2817`, '10.0.0.1:80', '0', '0', '0'],
+        ...['https', respondedAt, 'app/lb/1', `${entry.client}:2817`, '10.0.0.1:80', '0', '0', '0'],
         ...[entry.status, 200, 34, entry.bytes, `"${request}"`, '"curl/8.5.0"', 'TLS', 'TLSv1.2'],
         ...[
           'arn',

@@ -1,4 +1,4 @@
-/** Every line of the samples, to its last field; and those that are none, counted as such. */
+/** Every field of every line of the sample logs. */
 import { describe, expect, it } from 'vitest';
 import { detect } from '../../src/formats/detect.ts';
 import { fieldsOf, readAll, sample, sumOfLines } from '../reading.ts';
@@ -19,18 +19,18 @@ describe.each(SAMPLES)('the sample %s', (name, format) => {
   const { path, lines, entries, unreadable } = sample(name);
   const heading = format === 'csv' ? 1 : 0;
 
-  it('has lines of both kinds, and no others', () => {
+  it('the sample has at least 30 readable and 20 unreadable lines', () => {
     expect(entries.size).toBeGreaterThanOrEqual(30);
     expect(unreadable).toHaveLength(20);
     expect(entries.size + unreadable.length + heading).toBe(lines.length);
   });
 
-  it.each([...entries])('says in line %i what it says', (number, fields) => {
+  it.each([...entries])('line %i has the expected fields', (number, fields) => {
     const found = detect(lines)?.format.read(lines[number - 1]);
     expect(found && fieldsOf(found)).toEqual(fields);
   });
 
-  it('is read in order of time', async () => {
+  it('entries are returned in order of time', async () => {
     const read = await readAll(path);
     const expected = [...entries.values()].toSorted((one, other) => one.timeMs - other.timeMs);
     expect(read.entries.map(fieldsOf)).toEqual(expected);
@@ -40,7 +40,7 @@ describe.each(SAMPLES)('the sample %s', (name, format) => {
     expect(read.report).toMatchObject({ late: 0, early: 0, gaps: 0 });
   });
 
-  it('counts every line, and shows which it could not read', async () => {
+  it('every line is counted, and unreadable lines are listed', async () => {
     const { report } = await readAll(path);
     expect(sumOfLines(report)).toBe(lines.length);
     expect(report).toMatchObject({
@@ -51,7 +51,7 @@ describe.each(SAMPLES)('the sample %s', (name, format) => {
     expect(new Set(report.samples.map((each) => each.path))).toEqual(new Set([path]));
   });
 
-  it('is read the same when its format is named', async () => {
+  it('the result is the same if the format is given', async () => {
     const { report } = await readAll(path, { format });
     expect(report).toMatchObject({ format, entries: entries.size, unreadable: 20 });
   });

@@ -33,31 +33,40 @@ async function readBack(text: string): Promise<{ entries: Entry[]; reader: LogRe
   return { entries, reader };
 }
 
-describe.each(SHAPE_NAMES)('a log of %s', (shape) => {
+describe.each(SHAPE_NAMES)('a generated log of %s', (shape) => {
   const options = { shape, requests: 800, clients: 25, seed: 11 };
 
-  test('is the same, byte for byte, for the same seed', () => {
+  test('the same seed writes the same bytes', () => {
     expect(logOf(options, 'combined')).toBe(logOf(options, 'combined'));
     expect(logOf({ ...options, seed: 12 }, 'combined')).not.toBe(logOf(options, 'combined'));
   });
 
-  test.each(['combined', 'json-lines'] as const)('reads back from %s', async (format) => {
-    const { entries, reader } = await readBack(logOf(options, format));
-    expect(reader.report).toMatchObject({ format, entries: 800, unreadable: 0, late: 0, moved: 0 });
-    const requests = [...generateTraffic(options)];
-    for (const [at, request] of requests.entries()) {
-      const { timeMs, client, method, path, search, status, bytes, user } = request;
-      // Combined logs tell whole seconds.
-      const told = format === 'combined' ? Math.floor(timeMs / 1000) * 1000 : timeMs;
-      expect(entries[at]).toMatchObject({ client, method, path, search, status, bytes, user });
-      expect(entries[at].timeMs).toBe(told);
-      expect(entries[at].field('user-agent')).toBe(request.agent);
-    }
-    if (format === 'json-lines') expect(entries[0].host).toBe('shop.example');
-  });
+  test.each(['combined', 'json-lines'] as const)(
+    'requests are read back from %s',
+    async (format) => {
+      const { entries, reader } = await readBack(logOf(options, format));
+      expect(reader.report).toMatchObject({
+        format,
+        entries: 800,
+        unreadable: 0,
+        late: 0,
+        moved: 0,
+      });
+      const requests = [...generateTraffic(options)];
+      for (const [at, request] of requests.entries()) {
+        const { timeMs, client, method, path, search, status, bytes, user } = request;
+        // Times of combined logs are whole seconds.
+        const expectedMs = format === 'combined' ? Math.floor(timeMs / 1000) * 1000 : timeMs;
+        expect(entries[at]).toMatchObject({ client, method, path, search, status, bytes, user });
+        expect(entries[at].timeMs).toBe(expectedMs);
+        expect(entries[at].field('user-agent')).toBe(request.agent);
+      }
+      if (format === 'json-lines') expect(entries[0].host).toBe('shop.example');
+    },
+  );
 });
 
-test('what a seed gave yesterday it gives today', () => {
+test('the output of a seed does not change between versions', () => {
   const hashes = SHAPE_NAMES.map((shape) => {
     const text = logOf({ shape, requests: 2000 }, 'combined');
     return `${shape} ${createHash('sha256').update(text).digest('hex').slice(0, 16)}`;
@@ -74,18 +83,18 @@ test('what a seed gave yesterday it gives today', () => {
   `);
 });
 
-describe('times in words', () => {
+describe('times of log lines', () => {
   test.each([
     [0, '1970-01-01T00:00:00.000Z', '01/Jan/1970:00:00:00 +0000'],
     [951_782_399_999, '2000-02-28T23:59:59.999Z', '28/Feb/2000:23:59:59 +0000'],
     [951_868_799_000, '2000-02-29T23:59:59.000Z', '29/Feb/2000:23:59:59 +0000'],
     [4_107_542_400_000, '2100-03-01T00:00:00.000Z', '01/Mar/2100:00:00:00 +0000'],
-  ])('%s is %s', (timeMs, iso, clf) => {
+  ])('the time %s is written as %s', (timeMs, iso, clf) => {
     expect(isoText(timeMs)).toBe(iso);
     expect(clfText(timeMs)).toBe(clf);
   });
 
-  test('are those of the machine, for every day of two centuries', () => {
+  test('times agree with Date for every day of two centuries', () => {
     for (let timeMs = 0; timeMs < 200 * 366 * 86_400_000; timeMs += 86_399_123) {
       if (isoText(timeMs) !== new Date(timeMs).toISOString()) expect(isoText(timeMs)).toBe(timeMs);
     }

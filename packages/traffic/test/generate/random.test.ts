@@ -5,9 +5,9 @@ const drawn = (random: Random, count: number): number[] =>
   Array.from({ length: count }, () => random.bits());
 
 describe('Random', () => {
-  test('the same seed has the same numbers, today and tomorrow', () => {
+  test('the numbers of a seed do not change between versions', () => {
     expect(drawn(new Random(1), 4)).toEqual(drawn(new Random(1), 4));
-    // A change here is a change of every log that was ever generated.
+    // A change here changes every generated log.
     expect(drawn(new Random(1), 4)).toMatchInlineSnapshot(`
       [
         1884423795,
@@ -18,14 +18,14 @@ describe('Random', () => {
     `);
   });
 
-  test('seeds and streams that are neighbours have nothing in common', () => {
+  test('adjacent seeds and streams are uncorrelated', () => {
     const seeds = [0, 1, 2, 2 ** 32, 2 ** 32 + 1, Number.MAX_SAFE_INTEGER];
     const all = seeds.flatMap((seed) => [0, 1, 2].map((stream) => new Random(seed, stream)));
     const firsts = new Set(all.flatMap((random) => drawn(random, 50)));
     expect(firsts.size).toBeGreaterThan(all.length * 50 - 3);
   });
 
-  test('fractions are spread evenly, each bit is set half of the time', () => {
+  test('fractions are uniform, and each bit is set half of the time', () => {
     const random = new Random(7);
     const tenths = new Array(10).fill(0);
     const bits = new Array(32).fill(0);
@@ -39,7 +39,7 @@ describe('Random', () => {
     for (const each of bits) expect(Math.abs(each - count / 2)).toBeLessThan(800);
   });
 
-  test('`below` reaches everything below, and nothing else', () => {
+  test('below(n) returns every integer from 0 to n - 1', () => {
     const random = new Random(3);
     const seen = new Set(Array.from({ length: 1000 }, () => random.below(7)));
     expect([...seen].sort()).toEqual([0, 1, 2, 3, 4, 5, 6]);

@@ -1,4 +1,4 @@
-/** Each shape is what its name says: measured on what comes out. */
+/** Measures that generated traffic has the named shape. */
 import { createLimiter, ManualClock } from 'sluice';
 import { addressKey } from 'sluice/http';
 import { describe, expect, test } from 'vitest';
@@ -11,7 +11,7 @@ import {
   type TrafficOptions,
 } from '../../src/index.ts';
 
-const made = (
+const generated = (
   shape: ShapeName,
   options: Omit<TrafficOptions, 'shape'> = {},
 ): GeneratedRequest[] => [...generateTraffic({ shape, ...options })];
@@ -25,10 +25,10 @@ function countsBy<T>(list: readonly T[], keyOf: (each: T) => string | number) {
 const START_MS = 1_767_225_600_000;
 const MINUTE_MS = 60_000;
 
-describe.each(SHAPE_NAMES)('%s', (shape) => {
-  const requests = made(shape, { requests: 5000, clients: 50, seed: 4 });
+describe.each(SHAPE_NAMES)('the traffic shape %s', (shape) => {
+  const requests = generated(shape, { requests: 5000, clients: 50, seed: 4 });
 
-  test('has exactly the requested number of requests, in order and in time', () => {
+  test('has the requested number of requests, in order and within the duration', () => {
     expect(requests).toHaveLength(5000);
     const times = requests.map(({ timeMs }) => timeMs);
     expect(times).toEqual([...times].sort((a, b) => a - b));
@@ -38,7 +38,7 @@ describe.each(SHAPE_NAMES)('%s', (shape) => {
     expect(times.at(-1)).toBeLessThan(START_MS + durationMs);
   });
 
-  test('has all requested ordinary clients', () => {
+  test('has the requested number of ordinary clients', () => {
     const ordinary = requests.filter(({ client }) =>
       /^10\.(?:\d\d?|1[01]\d|12[0-7])\./.test(client),
     );
@@ -47,20 +47,20 @@ describe.each(SHAPE_NAMES)('%s', (shape) => {
     expect(clients.size).toBe(50);
   });
 
-  test('another seed is other traffic of the same shape', () => {
-    const other = made(shape, { requests: 5000, clients: 50, seed: 5 });
+  test('another seed generates different traffic', () => {
+    const other = generated(shape, { requests: 5000, clients: 50, seed: 5 });
     expect(other.map(({ timeMs }) => timeMs)).not.toEqual(requests.map(({ timeMs }) => timeMs));
   });
 
-  test('one request, one client, one millisecond a window', () => {
+  test('generates one request of one client, or none', () => {
     const options = { requests: 1, clients: 1, durationMs: 1000, windowMs: 60 };
-    expect(made(shape, options)).toHaveLength(1);
-    expect(made(shape, { ...options, requests: 0 })).toHaveLength(0);
+    expect(generated(shape, options)).toHaveLength(1);
+    expect(generated(shape, { ...options, requests: 0 })).toHaveLength(0);
   });
 });
 
-test('steady: every minute has as many as any other, a few clients more than most', () => {
-  const requests = made('steady', { requests: 60_000, clients: 1000 });
+test('steady traffic has a constant rate and a few heavy clients', () => {
+  const requests = generated('steady', { requests: 60_000, clients: 1000 });
   const minutes = countsBy(requests, ({ timeMs }) => Math.floor(timeMs / MINUTE_MS));
   expect(minutes.size).toBe(10);
   for (const count of minutes.values()) expect(Math.abs(count - 6000)).toBeLessThan(70);
@@ -74,9 +74,9 @@ describe('boundary', () => {
   const limit = 20;
   const clients = 30;
   // Nine boundaries in ten minutes, and a burst of a full limit on each side.
-  const requests = made('boundary', { clients, requests: 9 * 2 * limit * clients });
+  const requests = generated('boundary', { clients, requests: 9 * 2 * limit * clients });
 
-  test('nothing comes but within a second of a boundary, as much before as after', () => {
+  test('boundary traffic is within a second of a boundary, half before and half after', () => {
     for (const { timeMs } of requests) {
       const sinceMs = timeMs % MINUTE_MS;
       expect(sinceMs < 1000 || sinceMs >= MINUTE_MS - 1000).toBe(true);
@@ -106,8 +106,11 @@ describe('boundary', () => {
     expect(worst('sliding-log')).toBe(limit);
   });
 
-  test('windows of another length have other boundaries', () => {
-    for (const { timeMs } of made('boundary', { windowMs: 10_000, startMs: START_MS + 12_345 })) {
+  test('boundaries follow the window length', () => {
+    for (const { timeMs } of generated('boundary', {
+      windowMs: 10_000,
+      startMs: START_MS + 12_345,
+    })) {
       const sinceMs = timeMs % 10_000;
       expect(sinceMs < 166 || sinceMs >= 10_000 - 166).toBe(true);
     }
@@ -121,9 +124,12 @@ describe('boundary', () => {
 });
 
 describe('diurnal', () => {
-  test('the afternoon has more than six times what the night has, day after day', () => {
+  test('diurnal traffic is more than six times as high in the afternoon as at night', () => {
     const days = 3;
-    const requests = made('diurnal', { requests: 72_000, durationMs: days * 24 * 60 * MINUTE_MS });
+    const requests = generated('diurnal', {
+      requests: 72_000,
+      durationMs: days * 24 * 60 * MINUTE_MS,
+    });
     const hours = countsBy(requests, ({ timeMs }) => Math.floor((timeMs - START_MS) / 3_600_000));
     for (let day = 0; day < days; day++) {
       const [afternoon, night] = [hours.get(24 * day + 15)!, hours.get(24 * day + 3)!];
@@ -132,28 +138,28 @@ describe('diurnal', () => {
     }
   });
 
-  test('the hours are those of the clock, wherever it begins', () => {
+  test('diurnal peaks depend on the time of day, not on the start', () => {
     const startMs = START_MS + 10 * 3_600_000;
-    const requests = made('diurnal', { requests: 24_000, startMs });
+    const requests = generated('diurnal', { requests: 24_000, startMs });
     const hours = countsBy(requests, ({ timeMs }) => Math.floor(timeMs / 3_600_000) % 24);
     const busiest = [...hours].sort(([, a], [, b]) => b - a)[0][0];
     expect([14, 15]).toContain(busiest);
   });
 
-  test('what is shorter than a day is a day in little', () => {
-    const requests = made('diurnal', { requests: 24_000, durationMs: 24_000 });
+  test('a duration below a day contains a whole diurnal cycle', () => {
+    const requests = generated('diurnal', { requests: 24_000, durationMs: 24_000 });
     const hours = countsBy(requests, ({ timeMs }) => Math.floor((timeMs - START_MS) / 1000));
     expect(hours.get(15)! / hours.get(3)!).toBeGreaterThan(6);
   });
 });
 
 describe('flash-crowd', () => {
-  const requests = made('flash-crowd', { requests: 50_000, clients: 200 });
+  const requests = generated('flash-crowd', { requests: 50_000, clients: 200 });
   const crowd = requests.filter(({ path }) => path === '/offers/launch');
   const hundredth = ({ timeMs }: GeneratedRequest): number =>
     Math.floor((timeMs - START_MS) / (6 * 1000));
 
-  test('comes out of nothing and is ten times what was before', () => {
+  test('a flash crowd multiplies the rate by ten at once', () => {
     expect(Math.min(...crowd.map(hundredth))).toBe(40);
     const rates = countsBy(requests, hundredth);
     const before = rates.get(20)!;
@@ -163,7 +169,7 @@ describe('flash-crowd', () => {
     expect(rates.get(99)! / before).toBeLessThan(1.2);
   });
 
-  test('is made of newcomers with a few requests each', () => {
+  test('a flash crowd consists of new clients with a few requests each', () => {
     const clients = countsBy(crowd, ({ client }) => client);
     const known = new Set(requests.filter((each) => hundredth(each) < 40).map((e) => e.client));
     expect([...clients.keys()].some((client) => known.has(String(client)))).toBe(false);
@@ -172,8 +178,8 @@ describe('flash-crowd', () => {
   });
 });
 
-test('abuser: one client has half of all requests, the next one far less', () => {
-  const requests = made('abuser', { requests: 20_000 });
+test('abuser traffic has one client with half of all requests', () => {
+  const requests = generated('abuser', { requests: 20_000 });
   const clients = [...countsBy(requests, ({ client }) => client)].sort(([, a], [, b]) => b - a);
   const [[abuser, most], [, second]] = clients;
   expect(most / requests.length).toBeGreaterThan(0.48);
@@ -186,8 +192,8 @@ test('abuser: one client has half of all requests, the next one far less', () =>
   expect(minutes.size).toBe(10);
 });
 
-test('ipv6-rotation: no address twice, one /64 and then sixteen, all of one /56', () => {
-  const requests = made('ipv6-rotation', { requests: 10_000, clients: 20 });
+test('ipv6-rotation uses each address once, from one /64 and then sixteen of a /56', () => {
+  const requests = generated('ipv6-rotation', { requests: 10_000, clients: 20 });
   const rotating = requests.filter(({ client }) => client.startsWith('2001:db8:ffff:'));
   expect(rotating.length / requests.length).toBeGreaterThan(0.27);
   expect(new Set(rotating.map(({ client }) => client)).size).toBe(rotating.length);
@@ -199,15 +205,15 @@ test('ipv6-rotation: no address twice, one /64 and then sixteen, all of one /56'
   expect(networks(64, first)).toBe(1);
   expect(networks(64, later)).toBe(16);
   expect(networks(56, rotating)).toBe(1);
-  // The others are a network each, so that to count by network hurts nobody else.
+  // Every other client has its own network, so a limit by network affects only the rotating one.
   const others = requests.filter((each) => !rotating.includes(each));
   expect(networks(64, others)).toBe(20);
 });
 
-test('as many clients as there may be, each with an address of its own', () => {
-  const requests = made('steady', { requests: 100_000, clients: 2 ** 23 });
+test('the maximum number of clients have distinct addresses', () => {
+  const requests = generated('steady', { requests: 100_000, clients: 2 ** 23 });
   expect(new Set(requests.map(({ client }) => client)).size).toBeGreaterThan(90_000);
-  const few = made('boundary', { requests: 100_000, clients: 100_000 });
+  const few = generated('boundary', { requests: 100_000, clients: 100_000 });
   expect(new Set(few.map(({ client }) => client)).size).toBe(100_000);
 });
 
@@ -220,7 +226,7 @@ test.each([
   [{ durationMs: 0 }, 'Expected `durationMs`'],
   [{ startMs: -1 }, 'Expected `startMs`'],
   [{ shape: 'round' as ShapeName }, 'Expected `shape` to be one of steady, boundary, diurnal'],
-])('%j is refused before anything is made', (options, message) => {
+])('the settings %j are rejected', (options, message) => {
   expect(() => generateTraffic({ shape: 'steady', ...options })).toThrow(GenerateError);
   expect(() => generateTraffic({ shape: 'steady', ...options })).toThrow(message);
 });

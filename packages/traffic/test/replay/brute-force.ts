@@ -1,7 +1,7 @@
 /**
- * Rate limits in the dumbest way that can be right: every admission of a client is kept for good,
- * and each decision looks at all of them. Shares nothing with the engine, and is what plans are
- * compared with. What costs several is kept as often as it costs.
+ * Reference implementation of the algorithms by brute force: keeps every admission of a client, and
+ * each decision reads all of them. Shares no code with the engine. An admission of cost n is kept n
+ * times.
  */
 
 export interface BruteRequest {
@@ -20,7 +20,7 @@ export interface BrutePolicy {
   readonly shadow?: boolean;
 }
 
-/** Whether so much more fits at `now`, after all these admissions. */
+/** Returns whether a cost fits at `now`, after the given admissions. */
 export function fits(
   policy: BrutePolicy,
   admitted: readonly number[],
@@ -54,14 +54,14 @@ export function fits(
     }
     return Math.min(burst * W, level + (now - last) * L) >= cost * W;
   }
-  throw new Error(`No such algorithm: ${algorithm}`);
+  throw new Error(`Unknown algorithm: ${algorithm}`);
 }
 
 export interface BruteClient {
   requests: number;
   denied: number;
   firstDeniedMs: number | undefined;
-  /** How often each policy had no room, or would have had none. */
+  /** Denials and shadow denials by policy. */
   readonly byPolicy: Map<string, number>;
 }
 
@@ -71,7 +71,7 @@ export interface BruteResult {
   readonly passed: readonly boolean[];
 }
 
-/** All requests through all policies, each client by its name. */
+/** Decides all requests by all policies, with counters by client. */
 export function bruteForce(
   requests: readonly BruteRequest[],
   policies: readonly BrutePolicy[],
@@ -79,12 +79,12 @@ export function bruteForce(
   const clients = new Map<string, BruteClient>();
   const admissions = new Map<string, number[]>();
   const passed = requests.map(({ timeMs, client, cost = 1 }) => {
-    let known = clients.get(client);
-    if (known === undefined) {
-      known = { requests: 0, denied: 0, firstDeniedMs: undefined, byPolicy: new Map() };
-      clients.set(client, known);
+    let counts = clients.get(client);
+    if (counts === undefined) {
+      counts = { requests: 0, denied: 0, firstDeniedMs: undefined, byPolicy: new Map() };
+      clients.set(client, counts);
     }
-    known.requests++;
+    counts.requests++;
     const own = policies.map((policy) => {
       const name = `${policy.name} ${client}`;
       const admitted = admissions.get(name) ?? [];
@@ -93,17 +93,17 @@ export function bruteForce(
     });
     const enforced = own.filter(({ policy }) => !policy.shadow);
     const isDenied = enforced.some((each) => !each.fits);
-    // What could never pass is refused by those that could never let it, without asking others.
-    const dear = enforced.filter(({ policy }) => cost > (policy.burst ?? policy.limit));
-    const asked = dear.length > 0 ? dear : isDenied ? enforced : own;
-    for (const each of asked) {
+    // A cost above a limit is denied by these limits only; the others are not checked.
+    const aboveLimit = enforced.filter(({ policy }) => cost > (policy.burst ?? policy.limit));
+    const checked = aboveLimit.length > 0 ? aboveLimit : isDenied ? enforced : own;
+    for (const each of checked) {
       const { name } = each.policy;
-      if (!each.fits) known.byPolicy.set(name, (known.byPolicy.get(name) ?? 0) + 1);
+      if (!each.fits) counts.byPolicy.set(name, (counts.byPolicy.get(name) ?? 0) + 1);
       else if (!isDenied) each.admitted.push(...new Array<number>(cost).fill(timeMs));
     }
     if (isDenied) {
-      known.denied++;
-      known.firstDeniedMs ??= timeMs;
+      counts.denied++;
+      counts.firstDeniedMs ??= timeMs;
     }
     return !isDenied;
   });

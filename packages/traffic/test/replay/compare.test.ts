@@ -21,8 +21,8 @@ function compared(
 const of = ({ algorithms }: CompareResult, name: AlgorithmName) =>
   algorithms.find(({ algorithm }) => algorithm === name)!;
 
-describe('a comparison', () => {
-  test('of bursts at a boundary shows fixed-window at 2 x the limit, sliding-log at 1 x', () => {
+describe('a comparison of algorithms', () => {
+  test('bursts at a boundary reach twice the limit with fixed-window only', () => {
     const bursts = [59_000, 61_000].flatMap((fromMs) =>
       Array.from({ length: 100 }, () => ({ client: 'a', timeMs: START_MS + fromMs })),
     );
@@ -54,7 +54,7 @@ describe('a comparison', () => {
     expect(counter.wrongShare).toBeLessThan(0.05);
   });
 
-  test('is that of brute force, decision by decision, for all five', () => {
+  test('the counts of all five algorithms equal those of brute force', () => {
     const traffic = madeTraffic(11, 4000, 600);
     const limit = 12;
     const result = compared(traffic, limit);
@@ -87,7 +87,7 @@ describe('a comparison', () => {
     }
   });
 
-  test('counts 43 bytes a key, and 36 for each four entries of a log', () => {
+  test('memory is 43 bytes per key and 36 per four log entries', () => {
     const traffic = [0, 1, 1, 2, 3, 4, 70].map((second) => ({
       ...{ client: 'a', timeMs: START_MS + 1000 * second },
     }));
@@ -103,7 +103,7 @@ describe('an attacker', () => {
   const worst = (algorithm: AlgorithmName, limit = 100, window = '1m') =>
     adversaryOf(definePolicy('x', { limit, window, algorithm }));
 
-  test('gets twice the limit past fixed-window, a millisecond apart', () => {
+  test('an attacker gets twice the limit through fixed-window within a millisecond', () => {
     expect(worst('fixed-window')).toEqual({
       count: 200,
       multiple: 2,
@@ -114,20 +114,20 @@ describe('an attacker', () => {
     });
   });
 
-  test('gets more than 1.9 times the limit past sliding-counter', () => {
+  test('an attacker gets more than 1.9 times the limit through sliding-counter', () => {
     for (const limit of [20, 100, 5000]) {
       expect(worst('sliding-counter', limit).multiple).toBeGreaterThanOrEqual(1.9);
     }
     expect(worst('sliding-counter').multiple).toBeGreaterThan(1.9);
   });
 
-  test('gets up to twice the limit past token-bucket', () => {
+  test('an attacker gets up to twice the limit through token-bucket', () => {
     expect(worst('token-bucket').multiple).toBeGreaterThan(1.9);
     expect(worst('token-bucket').multiple).toBeLessThanOrEqual(2);
   });
 
   test.each(['sliding-log', 'sliding-buckets'] as const)(
-    'gets no more than the limit past %s',
+    'an attacker gets no more than the limit through %s',
     (name) => {
       for (const [limit, window] of [
         [1, '1s'],

@@ -49,7 +49,7 @@ function rulesOf(policies: readonly BrutePolicy[]): Rules {
 const sum = (numbers: readonly number[]): number => numbers.reduce((all, each) => all + each, 0);
 const clientOf = ({ client }: Entry): string => client;
 
-/** The last of each is too small for the dearest requests. */
+/** The last limit of each is lower than the highest cost. */
 const SETS: readonly (readonly BrutePolicy[])[] = [
   [
     { name: 'minute', algorithm: 'sliding-log', limit: 60, windowMs: MINUTE_MS },
@@ -66,33 +66,36 @@ const SETS: readonly (readonly BrutePolicy[])[] = [
 ];
 
 describe('a plan of a log with costs', () => {
-  test.each(SETS.map((each) => [each]))('is that of brute force: %j', async (policies) => {
-    const traffic = withCosts(madeTraffic(31, 6000, 900), 7);
-    const planner = new Planner({ next: rulesOf(policies), clientOf, top: Infinity });
-    planner.add(await readBack(traffic));
-    const result = planner.result();
-    const { clients, passed } = bruteForce(traffic, policies);
-    const denied = [...clients].filter(([, each]) => each.denied > 0);
-    expect(denied.length).toBeGreaterThan(10);
-    expect(
-      new Map(result.topClients.map((each) => [each.client, [each.denied, each.firstMs]])),
-    ).toEqual(new Map(denied.map(([name, each]) => [name, [each.denied, each.firstDeniedMs]])));
-    for (const { name, denied: impact } of result.policies) {
-      const counts = [...clients.values()].map(({ byPolicy }) => byPolicy.get(name) ?? 0);
-      expect(impact.requests).toBe(sum(counts));
-      expect(impact.clients).toBe(counts.filter((count) => count > 0).length);
-    }
-    const enforced = policies.filter(({ shadow }) => !shadow);
-    const least = Math.min(...enforced.map(({ limit, burst = limit }) => burst));
-    const costs = traffic.map(({ cost = 1 }) => cost);
-    expect(result.costs).toEqual({
-      requested: sum(costs),
-      denied: sum(costs.filter((_, at) => !passed[at])),
-      requestsAboveLimit: costs.filter((cost) => cost > least).length,
-    });
-  });
+  test.each(SETS.map((each) => [each]))(
+    'a plan with costs equals brute force: %j',
+    async (policies) => {
+      const traffic = withCosts(madeTraffic(31, 6000, 900), 7);
+      const planner = new Planner({ next: rulesOf(policies), clientOf, top: Infinity });
+      planner.add(await readBack(traffic));
+      const result = planner.result();
+      const { clients, passed } = bruteForce(traffic, policies);
+      const denied = [...clients].filter(([, each]) => each.denied > 0);
+      expect(denied.length).toBeGreaterThan(10);
+      expect(
+        new Map(result.topClients.map((each) => [each.client, [each.denied, each.firstMs]])),
+      ).toEqual(new Map(denied.map(([name, each]) => [name, [each.denied, each.firstDeniedMs]])));
+      for (const { name, denied: impact } of result.policies) {
+        const counts = [...clients.values()].map(({ byPolicy }) => byPolicy.get(name) ?? 0);
+        expect(impact.requests).toBe(sum(counts));
+        expect(impact.clients).toBe(counts.filter((count) => count > 0).length);
+      }
+      const enforced = policies.filter(({ shadow }) => !shadow);
+      const least = Math.min(...enforced.map(({ limit, burst = limit }) => burst));
+      const costs = traffic.map(({ cost = 1 }) => cost);
+      expect(result.costs).toEqual({
+        requested: sum(costs),
+        denied: sum(costs.filter((_, at) => !passed[at])),
+        requestsAboveLimit: costs.filter((cost) => cost > least).length,
+      });
+    },
+  );
 
-  test('has a cost above a limit denied for good, and nothing charged for it', () => {
+  test('a cost above a limit is always denied and charges nothing', () => {
     const policies = [
       { name: 'few', algorithm: 'sliding-log', limit: 5, windowMs: MINUTE_MS },
       { name: 'many', algorithm: 'sliding-log', limit: 10, windowMs: MINUTE_MS },
@@ -121,7 +124,7 @@ describe('a plan of a log with costs', () => {
     expect(result.costs).toEqual({ requested: 14, denied: 4, requestsAboveLimit: 0 });
   });
 
-  test('says nothing of costs where no request has one', () => {
+  test('a plan has no costs if no request has one', () => {
     const planner = new Planner({ next: rulesOf(SETS[0]), clientOf });
     planner.add(entriesOf([{ client: 'a', timeMs: START_MS }]));
     expect(planner.result()).not.toHaveProperty('costs');
@@ -129,7 +132,7 @@ describe('a plan of a log with costs', () => {
 });
 
 describe('a comparison of a log with costs', () => {
-  test('is that of brute force, decision by decision and by cost, for all five', async () => {
+  test('the counts by decision and by cost equal those of brute force', async () => {
     const traffic = withCosts(madeTraffic(11, 4000, 600), 5);
     const limit = 30;
     const comparison = new Comparison({ limit, windowMs: MINUTE_MS, keyOf: clientOf });
@@ -178,7 +181,7 @@ describe('a comparison of a log with costs', () => {
     }
   });
 
-  test('keeps one entry for a request, whatever it costs', () => {
+  test('a request has one log entry, whatever it costs', () => {
     const memory = (cost: number) => {
       const comparison = new Comparison({ limit: 99, windowMs: MINUTE_MS, keyOf: clientOf });
       comparison.add(entriesOf([{ client: 'a', timeMs: START_MS, cost }]));
@@ -220,7 +223,7 @@ describe('a suggestion for a log with costs', () => {
     }
   });
 
-  test('is made for sums that need more than 32 bits, and for more than a limit can be', () => {
+  test('suggests limits for sums above 32 bits and above the maximum limit', () => {
     const traffic = Array.from({ length: 300 }, (_, at) => ({
       ...{ client: `c${at % 3}`, timeMs: START_MS + 1000 * at, cost: 10 ** (7 + (at % 3)) },
     }));
@@ -236,7 +239,7 @@ describe('a suggestion for a log with costs', () => {
     }
   });
 
-  test('counts windows of costs that need more than 32 bits', () => {
+  test('counts costs per window above 32 bits', () => {
     const counts = new WindowCounts([10, 1000]);
     expect(counts.isWide).toBe(false);
     for (let at = 0; at < 400; at++) counts.add(at, 5, 1);
@@ -261,32 +264,35 @@ describe('an explanation of a log with costs', () => {
     return explainer.result()!;
   };
 
-  test.each(COMPARED)('does the sum of %s with costs', (algorithm) => {
+  test.each(COMPARED)('the explanation of %s sums costs', (algorithm) => {
     expect(explained([4, undefined, 3, 5], algorithm)).toMatchObject({
       ...{ hasCosts: true, cost: 5, allowed: false, atMs: START_MS + 3000 },
       requests: [{ cost: 4 }, { allowed: true }, { cost: 3 }, { cost: 5, allowed: false }],
     });
   });
 
-  test('has entries with what they cost', () => {
+  test('the entries of an explanation have costs', () => {
     const { entries, used, retryAfterMs } = explained([4, undefined, 3, 5], 'sliding-log');
     expect(entries.map(({ cost }) => cost)).toEqual([4, 1, 3]);
     // The first of them has to leave.
     expect({ used, retryAfterMs }).toEqual({ used: 8, retryAfterMs: 57_000 });
   });
 
-  test.each(COMPARED)('of %s says that a cost above the limit never fits', (algorithm) => {
-    const found = explained([4, 11, 3], algorithm);
-    expect(found).toMatchObject({
-      costAboveLimit: true,
-      cost: 11,
-      allowed: false,
-      retryAfterMs: 0,
-    });
-    expect(found.remaining).toBe(6);
-  });
+  test.each(COMPARED)(
+    'the explanation of %s states that a cost above the limit never fits',
+    (algorithm) => {
+      const found = explained([4, 11, 3], algorithm);
+      expect(found).toMatchObject({
+        costAboveLimit: true,
+        cost: 11,
+        allowed: false,
+        retryAfterMs: 0,
+      });
+      expect(found.remaining).toBe(6);
+    },
+  );
 
-  test('says nothing of costs where no request has one', () => {
+  test('an explanation has no costs if no request has one', () => {
     const found = explained([undefined, undefined], 'sliding-log');
     expect(Object.keys(found)).not.toContain('hasCosts');
     expect(found.requests.map((each) => Object.keys(each))).toEqual([

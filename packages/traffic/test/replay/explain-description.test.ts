@@ -18,7 +18,7 @@ const HOLDS: Readonly<Record<string, (a: number, b: number) => boolean>> = {
   '<': (a, b) => a < b,
 };
 
-describe.each(COMPARED)('%s', (algorithm) => {
+describe.each(COMPARED)('the description of %s', (algorithm) => {
   test('shows a true comparison that agrees with the decision at any time', () => {
     const decisions = new Set<boolean>();
     for (let step = 0; step < 400; step++) {
@@ -41,17 +41,17 @@ describe.each(COMPARED)('%s', (algorithm) => {
   });
 });
 
-describe('rounding never makes too much look like enough', () => {
+describe('rounding in a description of a denial', () => {
   const base: Explanation = { ...liveResult('sliding-counter'), atMs: NOON_MS + 59_999 };
   const horizonMs = NOON_MS + 120_000;
 
-  test('in a sliding-counter', () => {
+  test('rounding never shows a denied sliding-counter sum as within the limit', () => {
     const cells = [horizonMs, 29, 1];
     const explained = { ...base, cells, limit: 30, cost: 1, allowed: false };
     expect(describeExplanation(explained).sumText).toBe('1 x 1 / 60000 + 29 + 1 = 30.001 > 30');
   });
 
-  test('in a token-bucket', () => {
+  test('rounding never shows a denied token-bucket level as sufficient', () => {
     const cells = [horizonMs, 59_999, base.atMs];
     const explained = { ...base, algorithm: 'token-bucket' as const, cells, allowed: false };
     expect(describeExplanation(explained)).toMatchObject({

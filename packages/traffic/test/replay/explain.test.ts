@@ -19,7 +19,7 @@ function explainer(
 const TRAFFIC = [at(0), at(5, 'b'), at(10), at(20), at(30), at(59), at(60), at(61)];
 
 describe('an explanation', () => {
-  test('is of the first request that is denied, with what counted then', () => {
+  test('explains the first denied request with the entries that counted then', () => {
     const found = explainer();
     found.add(entriesOf(TRAFFIC));
     expect(found.isDone).toBe(true);
@@ -41,9 +41,9 @@ describe('an explanation', () => {
   });
 
   test('explains the request at a time, or a hypothetical one', () => {
-    const asked = explainer({ atMs: START_MS + 60_000 });
-    asked.add(entriesOf(TRAFFIC));
-    expect(asked.result()).toMatchObject({ allowed: true, inLog: true, used: 2 });
+    const atRequest = explainer({ atMs: START_MS + 60_000 });
+    atRequest.add(entriesOf(TRAFFIC));
+    expect(atRequest.result()).toMatchObject({ allowed: true, inLog: true, used: 2 });
     const notAsked = explainer({ atMs: START_MS + 45_000 });
     notAsked.add(entriesOf(TRAFFIC));
     expect(notAsked.result()).toMatchObject({
@@ -51,21 +51,21 @@ describe('an explanation', () => {
     });
   });
 
-  test('of several at one time is of the first that is denied', () => {
+  test('explains the first denied of several requests at the same time', () => {
     const found = explainer({ atMs: START_MS });
     found.add(entriesOf([at(0), at(0), at(0), at(0), at(0), at(1)]));
     expect(found.result()).toMatchObject({ allowed: false, used: 3 });
     expect(found.result()!.requests).toHaveLength(4);
   });
 
-  test('of a client that is never denied is of when it had the least left', () => {
+  test('explains the request with the least remaining if none is denied', () => {
     const found = explainer();
     found.add(entriesOf([at(0), at(10), at(80), at(200)]));
     expect(found.result()).toMatchObject({ allowed: true, remaining: 1, atMs: START_MS + 10_000 });
   });
 
   test('returns undefined for a client without requests', () => {
-    const found = explainer({ key: 'nobody' });
+    const found = explainer({ key: 'unknown' });
     found.add(entriesOf(TRAFFIC));
     expect(found.result()).toBeUndefined();
     const early = explainer({ atMs: START_MS - 1 });
@@ -74,7 +74,7 @@ describe('an explanation', () => {
   });
 
   test.each(['fixed-window', 'sliding-counter', 'token-bucket', 'sliding-buckets'] as const)(
-    'of %s promises a time that holds',
+    'the retry time of %s is exact',
     (algorithm) => {
       const found = explainer({}, algorithm);
       found.add(entriesOf(TRAFFIC));

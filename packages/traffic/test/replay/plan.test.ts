@@ -37,7 +37,7 @@ function planned(
 }
 
 describe('a plan', () => {
-  test('says who is denied, how often, when first and last, where and by what', () => {
+  test('lists denied clients with counts, times, routes and policies', () => {
     const { denied, topClients, topRoutes, firstDeniedMs } = planned(
       [
         ...requests('busy', 10, 1000, 0, '/users/1'),
@@ -75,12 +75,12 @@ describe('a plan', () => {
     expect(result.topClients.filter(({ ordinary }) => !ordinary)).toHaveLength(3);
   });
 
-  test('clients that are as busy as each other are all ordinary', () => {
+  test('clients with equal numbers of requests are all ordinary', () => {
     const many = Array.from({ length: 50 }, (_, at) => requests(`c${at}`, 5)).flat();
     expect(planned(many, 4)).toMatchObject({ heavyAbove: 5, ordinaryClients: 50 });
   });
 
-  test('of nothing says nothing', () => {
+  test('a plan without requests has zero counts', () => {
     expect(planned([], 4)).toMatchObject({
       requests: 0,
       clients: 0,
@@ -121,7 +121,7 @@ describe('a plan', () => {
     expect(back).toMatchObject({ requestsLost: 0, requestsWon: 2 });
   });
 
-  test('takes a line that comes too late at the time reached', () => {
+  test('a late entry is replayed at the latest time reached', () => {
     const planner = new Planner({
       next: rulesByClient([minute(2)]),
       clientOf: ({ client }) => client,
@@ -133,7 +133,7 @@ describe('a plan', () => {
     ]);
   });
 
-  test('is plain data', () => {
+  test('a plan survives a JSON round trip', () => {
     const result = planned(requests('a', 9), 3, { current: 4 });
     expect(JSON.parse(JSON.stringify(result))).toEqual(result);
   });

@@ -1,4 +1,4 @@
-/** A replay decides as the store itself does, limit by limit and all or nothing. */
+/** A replay makes the decisions of the memory store. */
 import { type AlgorithmName, definePolicy, type Limit, memoryStore } from 'sluice';
 import { expect, test } from 'vitest';
 import { Replay, type Rules } from '../../src/replay/replay.ts';
@@ -18,17 +18,17 @@ const factsOf = (name: string, shadow: boolean) => ({
 
 for (const first of ALGORITHMS) {
   for (const second of ALGORITHMS) {
-    test(`${first} and ${second} together, whichever has no room`, () => {
+    test(`${first} and ${second} together decide like the memory store`, () => {
       const random = randomFrom(first.length * 31 + second.length);
       const policies = [
         definePolicy('first', { limit: 7, window: 900, algorithm: first }),
         definePolicy('second', { limit: 12, window: 2000, algorithm: second }),
         definePolicy('third', { limit: 30, window: 9000, algorithm: first }),
       ];
-      let asked: readonly Limit[] = [];
+      let limits: readonly Limit[] = [];
       const rules: Rules = {
         policies: policies.map(({ name }) => factsOf(name, false)),
-        limitsOf: () => asked,
+        limitsOf: () => limits,
       };
       const replay = new Replay(rules);
       const store = memoryStore();
@@ -37,16 +37,16 @@ for (const first of ALGORITHMS) {
       let denied = 0;
       for (let turn = 0; turn < 3000; turn++) {
         nowMs += Math.floor(random() ** 3 * 500);
-        asked = policies.map((policy) => ({
+        limits = policies.map((policy) => ({
           ...{ policy, params: policy.params!, key: `k${Math.floor(random() * 3)}` },
           cost: 1 + Math.floor(random() ** 4 * 5),
         }));
-        const truth = store.decideSync({ limits: asked, peek: false }, nowMs);
+        const expected = store.decideSync({ limits, peek: false }, nowMs);
         const outcome = replay.decide(entry, 'x', nowMs);
-        expect(outcome.allowed).toBe(truth.allowed);
-        if (truth.allowed) continue;
+        expect(outcome.allowed).toBe(expected.allowed);
+        if (expected.allowed) continue;
         denied++;
-        const full = truth.limits.filter((limit) => !limit.allowed).map(({ policy }) => policy);
+        const full = expected.limits.filter((limit) => !limit.allowed).map(({ policy }) => policy);
         expect(outcome.denying).toEqual(full);
       }
       expect(denied).toBeGreaterThan(100);
@@ -72,11 +72,11 @@ test('a shadow limit is charged for admitted requests and never denies', () => {
   expect(decide(5000)).toEqual({ allowed: false, denying: ['enforced'], shadowDenying: [] });
 });
 
-test('what never fits is denied and charges nothing; what has no limits passes', () => {
+test('a cost above the limit is denied without a charge, and no limits admit', () => {
   const policy = definePolicy('one', { limit: 1, window: 1000 });
   const limit = { policy, params: policy.params!, key: 'x', cost: 1 };
-  const answers = [{ violated: ['one'] }, [limit], [limit], []];
-  const rules: Rules = { policies: [factsOf('one', false)], limitsOf: () => answers.shift()! };
+  const limitLists = [{ violated: ['one'] }, [limit], [limit], []];
+  const rules: Rules = { policies: [factsOf('one', false)], limitsOf: () => limitLists.shift()! };
   const replay = new Replay(rules);
   const [entry] = entriesOf([{ timeMs: 0, client: 'x' }]);
   const allowed = [1, 2, 3, 4].map(() => replay.decide(entry, 'x', 5000).allowed);

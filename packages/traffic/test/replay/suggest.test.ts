@@ -18,7 +18,7 @@ describe('a suggestion', () => {
   const traffic = madeTraffic(21, 5000, 1500);
   const result = suggested(traffic)!;
 
-  test('has the windows that are shorter than the log', () => {
+  test('suggests limits for the windows that are shorter than the log', () => {
     expect(result.windows.map(({ windowMs }) => windowMs / 1000)).toEqual([1, 10, 60, 300, 900]);
   });
 
@@ -41,7 +41,7 @@ describe('a suggestion', () => {
     }
   });
 
-  test('proposes head room above the knee, for a minute if the log has one', () => {
+  test('proposes a limit above the knee, for one minute if the log is long enough', () => {
     for (const { knee, proposed, limits } of result.windows) {
       expect(proposed).toBeGreaterThanOrEqual(HEAD_ROOM * knee);
       const effect = limits.find(({ limit }) => limit === proposed)!;
@@ -50,7 +50,7 @@ describe('a suggestion', () => {
     expect(result.proposed.windowMs).toBe(60_000);
   });
 
-  test('of one window has that one only', () => {
+  test('a given window is the only one', () => {
     const { windows, proposed } = suggested(traffic, { windowMs: 47_000 })!;
     expect(windows.map(({ windowMs }) => windowMs)).toEqual([47_000]);
     expect(proposed.windowMs).toBe(47_000);
@@ -62,7 +62,7 @@ describe('a suggestion', () => {
     expect(suggested(traffic, { windowMs: 86_400_000 })).toBeUndefined();
   });
 
-  test('leaves out the longest windows if there is too much to hold, and says which', () => {
+  test('omits and lists the longest windows if memory is exceeded', () => {
     const bounded = suggested(traffic, { mostHeld: 400 })!;
     expect(bounded.leftOutMs.length).toBeGreaterThan(0);
     expect(bounded.windows.length).toBeGreaterThan(0);
@@ -71,7 +71,7 @@ describe('a suggestion', () => {
     }
   });
 
-  test('is plain data, and its curves can be drawn', () => {
+  test('a suggestion survives a JSON round trip, and its curves have at most 240 points', () => {
     expect(JSON.parse(JSON.stringify(result))).toEqual(result);
     for (const { curve } of result.windows) {
       expect(curve.length).toBeLessThanOrEqual(240);
@@ -84,36 +84,36 @@ describe('a suggestion', () => {
   });
 });
 
-describe('the knee', () => {
+describe('the knee of a curve', () => {
   const peaks = (...groups: readonly (readonly [peak: number, clients: number])[]): Uint32Array =>
     Uint32Array.from(groups.flatMap(([peak, clients]) => new Array(clients).fill(peak))).sort();
 
-  test('lies where most clients end and few heavy ones begin', () => {
+  test('the knee separates most clients from few heavy ones', () => {
     const sorted = peaks([1, 400], [2, 300], [4, 290], [900, 5], [1000, 5]);
     expect(kneeOf(curveOf(sorted), 1000)).toBe(4);
     expect(kneeOf(curveOf(peaks([2, 40], [75, 1])), 41)).toBe(2);
   });
 
-  test('of clients that are all alike is what they ask for', () => {
+  test('the knee of equal clients is their peak', () => {
     expect(kneeOf(curveOf(peaks([7, 50])), 50)).toBe(7);
     expect(kneeOf(curveOf(peaks([7, 1])), 1)).toBe(7);
   });
 
-  test('a limit touches those above it', () => {
+  test('a limit denies the clients with a peak above it', () => {
     const sorted = peaks([1, 4], [5, 3], [9, 2]);
     expect([0, 1, 4, 5, 8, 9, 10].map((limit) => deniedBy(sorted, limit))).toEqual([
       9, 5, 5, 2, 2, 0, 0,
     ]);
   });
 
-  test('a curve with more points than can be drawn keeps its ends', () => {
+  test('a shortened curve keeps its first and last point', () => {
     const many = Uint32Array.from({ length: 5000 }, (_, at) => at + 1);
     const curve = curveOf(many);
     expect(curve.length).toBeLessThanOrEqual(240);
     expect([curve[0].limit, curve.at(-1)]).toEqual([1, { limit: 5000, clients: 0 }]);
   });
 
-  test('numbers are rounded up to ones that people choose', () => {
+  test('limits are rounded up to round numbers', () => {
     expect([1, 2, 7, 11, 13, 16, 26, 31, 61, 81, 100, 101, 1234].map(roundedUp)).toEqual([
       1, 2, 8, 12, 15, 20, 30, 40, 80, 100, 100, 120, 1500,
     ]);

@@ -8,7 +8,7 @@ function surveyed(options: Parameters<typeof generateTraffic>[0]): SurveyResult 
   return survey.result();
 }
 
-test('counts requests, clients and routes as going through them one by one does', () => {
+test('counts requests, clients and routes like a simple loop', () => {
   const options = { shape: 'abuser', requests: 5000, clients: 80, seed: 3 } as const;
   const found = surveyed(options);
   const counts = new Map<string, number>();
@@ -39,13 +39,13 @@ test('addresses of one IPv6 network are one client', () => {
   expect(found.clients).toBeLessThanOrEqual(10 + 16);
 });
 
-test('of more clients than are counted by name it says so', () => {
+test('states that there are more clients than are counted by name', () => {
   const found = surveyed({ shape: 'steady', requests: 30_000, clients: 20_000 });
   expect(found.isCut).toBe(true);
   expect(found.clients).toBeGreaterThan(10_000);
 });
 
-test('nothing is nothing', () => {
+test('a survey without requests has zero counts', () => {
   expect(surveyed({ shape: 'steady', requests: 0 })).toMatchObject({
     ...{ requests: 0, clients: 0, firstMs: undefined, classes: [], topClients: [] },
   });

@@ -8,9 +8,9 @@ import { MAX_BUCKETS, Timeline } from '../../src/replay/timeline.ts';
 import { randomFrom } from './traffic.ts';
 
 describe('the table of clients', () => {
-  test('counts as a Map would, however often it grows', () => {
+  test('ClientTable counts like a Map while it grows', () => {
     const table = new ClientTable(['seen', 'odd']);
-    const truth = new Map<string, number>();
+    const expected = new Map<string, number>();
     const rows = new Map<string, number>();
     const random = randomFrom(1);
     for (let turn = 0; turn < 60_000; turn++) {
@@ -20,10 +20,11 @@ describe('the table of clients', () => {
       rows.set(client, row);
       table.increment(row, 'seen');
       if (turn % 2 === 1) table.increment(row, 'odd');
-      truth.set(client, (truth.get(client) ?? 0) + 1);
+      expected.set(client, (expected.get(client) ?? 0) + 1);
     }
-    expect(table.size).toBe(truth.size);
-    for (const [client, count] of truth) expect(table.get(rows.get(client)!, 'seen')).toBe(count);
+    expect(table.size).toBe(expected.size);
+    for (const [client, count] of expected)
+      expect(table.get(rows.get(client)!, 'seen')).toBe(count);
     const sum = (counts: Uint32Array): number => counts.reduce((total, each) => total + each, 0);
     expect(sum(table.column('seen'))).toBe(60_000);
     expect(sum(table.column('odd'))).toBe(30_000);
@@ -36,7 +37,7 @@ describe('the table of clients', () => {
   });
 });
 
-describe('the name of a client', () => {
+describe('client names', () => {
   const nameOf = clientNames();
 
   test.each([
@@ -52,7 +53,7 @@ describe('the name of a client', () => {
     ['1.2.3', '1.2.3'],
     ['crawler.example.com', 'crawler.example.com'],
     ['', '-'],
-  ])('of %s is %s', (client, name) => {
+  ])('the client name of %s is %s', (client, name) => {
     expect(nameOf(client)).toBe(name);
     expect(nameOf(client)).toBe(name);
   });
@@ -61,7 +62,7 @@ describe('the name of a client', () => {
     expect(clientNames(48)('2001:db8:1:2::3')).toBe('2001:db8:1::/48');
   });
 
-  test('is right for more addresses than are remembered', () => {
+  test('client names are correct beyond the size of the cache', () => {
     for (let turn = 0; turn < 20_000; turn++) {
       const group = (turn % 10_000).toString(16);
       expect(nameOf(`2001:db8:1:${group}::5`)).toBe(
@@ -71,8 +72,8 @@ describe('the name of a client', () => {
   });
 });
 
-describe('counts by name', () => {
-  test('keep what counts for much, whatever else comes', () => {
+describe('BoundedCounts', () => {
+  test('the most frequent names are kept among many rare ones', () => {
     const counts = new BoundedCounts(10);
     for (let turn = 0; turn < 1000; turn++) {
       counts.add('busy');
@@ -97,10 +98,10 @@ describe('denied clients', () => {
       if (!first.has(row)) first.set(row, 1000 + turn);
       denied.add(row, `client ${row}`, 1000 + turn, ['perMinute'], 'GET /');
     }
-    const told = denied.list(5);
+    const listed = denied.list(5);
     const most = [...counts].sort((a, b) => b[1] - a[1]).slice(0, 5);
-    expect(told.map(({ client }) => client)).toEqual(most.map(([row]) => `client ${row}`));
-    expect(told.map(({ firstMs }) => firstMs)).toEqual(most.map(([row]) => first.get(row)));
+    expect(listed.map(({ client }) => client)).toEqual(most.map(([row]) => `client ${row}`));
+    expect(listed.map(({ firstMs }) => firstMs)).toEqual(most.map(([row]) => first.get(row)));
     expect(denied.list(1000).length).toBeLessThanOrEqual(20);
   });
 });
@@ -113,11 +114,11 @@ describe('routes', () => {
     ['/words/deadbeef', 'GET /words/deadbeef'],
     ['/v1/items', 'GET /v1/items'],
     ['/', 'GET /'],
-  ])('%s is %s', (path, route) => {
+  ])('the route of %s is %s', (path, route) => {
     expect(routeOf('GET', path)).toBe(route);
   });
 
-  test('are not longer than can be shown', () => {
+  test('long routes are cut', () => {
     const route = routeOf('GET', `/${'x'.repeat(5000)}`);
     expect(route.length).toBeLessThanOrEqual(120);
     expect(route).toMatch(/…$/);
@@ -131,7 +132,7 @@ describe('a timeline', () => {
     ['a day', 86_400],
     ['a month', 30 * 86_400],
     ['ten years', 3650 * 86_400],
-  ])('of %s has at most 240 buckets, and loses nothing', (_, spanS) => {
+  ])('a timeline of %s has at most 240 buckets and counts every request', (_, spanS) => {
     const timeline = new Timeline(['all', 'some']);
     const startMs = 1_791_000_123_456;
     const count = 5000;
@@ -151,13 +152,13 @@ describe('a timeline', () => {
     expect(from % bucketMs).toBe(0);
   });
 
-  test('puts each request into the bucket of its time, also after it became coarser', () => {
+  test('each request is in the bucket of its time, also after buckets were merged', () => {
     const timeline = new Timeline(['all']);
     const times = [0, 1, 59, 60, 61, 3599, 3600, 7300].map((second) => 36e5 * 1000 + 1000 * second);
     for (const timeMs of times) timeline.add(timeMs, 'all');
     const { startMs, bucketMs, series } = timeline.data();
-    const truth = new Array(series.all.length).fill(0);
-    for (const timeMs of times) truth[Math.floor((timeMs - startMs) / bucketMs)]++;
-    expect(series.all).toEqual(truth);
+    const expected = new Array(series.all.length).fill(0);
+    for (const timeMs of times) expected[Math.floor((timeMs - startMs) / bucketMs)]++;
+    expect(series.all).toEqual(expected);
   });
 });

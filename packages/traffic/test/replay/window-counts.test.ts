@@ -1,4 +1,4 @@
-/** The most in any true window, against a search of all windows. */
+/** The peak of any window, compared with a search of all windows. */
 import { describe, expect, test } from 'vitest';
 import { WindowCounts } from '../../src/replay/window-counts.ts';
 import { randomFrom } from './traffic.ts';
@@ -26,7 +26,7 @@ const inWindow = (all: readonly Event[], { row, timeMs }: Event, windowMs: numbe
     .reduce((sum, { cost }) => sum + cost, 0);
 
 describe('counts in windows', () => {
-  test.each([1, 2, 3])('are what a search of all windows finds (%i)', (seed) => {
+  test.each([1, 2, 3])('peaks equal those of a search of all windows (%i)', (seed) => {
     const all = events(seed, 1500);
     const counts = new WindowCounts(WINDOWS);
     for (const { row, timeMs, cost } of all) counts.add(row, timeMs, cost);
@@ -41,13 +41,13 @@ describe('counts in windows', () => {
     }
   });
 
-  test('a client without requests has none', () => {
+  test('a client without requests has no peak', () => {
     const counts = new WindowCounts(WINDOWS);
     counts.add(5, 1000);
     expect([counts.most(4, 0), counts.most(5, 0), counts.most(100_000, 0)]).toEqual([0, 1, 0]);
   });
 
-  test('one that ends a window ago is outside, one a millisecond later is inside', () => {
+  test('a request exactly one window old is outside, 1 ms later is inside', () => {
     const counts = new WindowCounts([1000]);
     counts.add(0, 5000);
     counts.add(0, 5999);
@@ -56,7 +56,7 @@ describe('counts in windows', () => {
     expect(counts.sum(0, 0)).toBe(2);
   });
 
-  test('with too much to hold the longest windows are given up, and the others stay exact', () => {
+  test('if memory is exceeded, the longest windows are dropped and the others stay exact', () => {
     const all = events(7, 3000);
     const bounded = new WindowCounts(WINDOWS, 60);
     const whole = new WindowCounts(WINDOWS);

@@ -7,7 +7,7 @@ import { explainResult, NASTY } from './results.ts';
 
 useBrowser();
 
-describe('the page of an explanation', () => {
+describe('the report of an explanation', () => {
   const result = explainResult();
   let opened: Opened;
   beforeAll(async () => {
@@ -35,14 +35,14 @@ describe('the page of an explanation', () => {
   test('draws each request at its time, and expired ones differently', async () => {
     const ticks = await ticksOf(opened.page);
     const { atMs, windowMs } = result;
-    const [edge, asked] = await opened.page.locator('#window').evaluate((picture) => {
+    const [edge, current] = await opened.page.locator('#window').evaluate((picture) => {
       const left = picture.getBoundingClientRect().left;
       return [...picture.querySelectorAll('line.dashed')].map(
         (line) => line.getBoundingClientRect().left - left,
       );
     });
     const placeOf = (timeMs: number): number =>
-      edge + ((timeMs - (atMs - windowMs)) / windowMs) * (asked - edge);
+      edge + ((timeMs - (atMs - windowMs)) / windowMs) * (current - edge);
     const shown = result.requests.filter(({ timeMs }) => timeMs > atMs - 1.2 * windowMs);
     expect(ticks).toHaveLength(shown.length);
     for (const [at, { timeMs, allowed }] of shown.entries()) {
@@ -57,7 +57,7 @@ describe('the page of an explanation', () => {
   });
 
   test('shows the comparison, and the requests when unfolded', async () => {
-    const { page, noises } = opened;
+    const { page, problems } = opened;
     const rows = await tableOf(page, 'comparison');
     expect(rows.find(([name]) => name === 'comparison')![1]).toBe('30 + 1 = 31 > 30');
     expect(numberOf((await page.locator('#seen b').textContent())!)).toBe(result.seen.requests);
@@ -66,7 +66,7 @@ describe('the page of an explanation', () => {
     expect(requests).toHaveLength(60);
     expect(requests[0].slice(0, 2)).toEqual(['12:01:21.200', 'denied']);
     expect(await page.locator('h1').textContent()).toBe(`${NASTY} is denied`);
-    expect(noises).toEqual([]);
+    expect(problems).toEqual([]);
   });
 
   test('shades the previous window of a sliding-counter by its weight', async () => {

@@ -20,14 +20,14 @@ import { compareResult, NASTY, planResult, results, suggestResult } from './resu
 
 useBrowser();
 
-describe('the page of a plan', () => {
+describe('the report of a plan', () => {
   const result = planResult();
   let opened: Opened;
   beforeAll(async () => {
     opened = await open(result);
   });
 
-  test('shows the numbers of the plan', async () => {
+  test('shows the counts of the plan', async () => {
     const { page } = opened;
     const tiles = { requests: result.requests, clients: result.clients };
     const denied = {
@@ -50,7 +50,7 @@ describe('the page of a plan', () => {
     );
   });
 
-  test('draws each bucket as high as its numbers, one upon the other', async () => {
+  test('draws stacked columns as high as their counts', async () => {
     const columns = await columnsOf(opened.page, 'over-time');
     const { requests, denied, shadow, current } = result.timeline.series;
     expect(columns).toHaveLength(requests.length);
@@ -59,8 +59,10 @@ describe('the page of a plan', () => {
     const perRequest = (fullest.allowed + fullest.denied + (fullest.shadow ?? 0)) / most;
     expect(perRequest * most).toBeGreaterThan(80);
     for (const [at, { title, heights }] of columns.entries()) {
-      const told = [...title.split(': ')[1].matchAll(/\d[\d,]*/g)].map(([each]) => numberOf(each));
-      expect(told).toEqual([requests[at], denied[at], shadow[at], current[at]]);
+      const shownCounts = [...title.split(': ')[1].matchAll(/\d[\d,]*/g)].map(([each]) =>
+        numberOf(each),
+      );
+      expect(shownCounts).toEqual([requests[at], denied[at], shadow[at], current[at]]);
       expect(heights.denied ?? 0).toBeCloseTo(perRequest * denied[at], 0);
       expect(heights.shadow ?? 0).toBeCloseTo(perRequest * shadow[at], 0);
       const allowed = requests[at] - denied[at] - shadow[at];
@@ -70,8 +72,8 @@ describe('the page of a plan', () => {
     expect(line!.match(/[ML]/g)).toHaveLength(requests.length);
   });
 
-  test('names of others are text, whatever they are', async () => {
-    const { page, noises } = opened;
+  test('names from the log are shown as text', async () => {
+    const { page, problems } = opened;
     const [first] = await tableOf(page, 'top-clients');
     expect(first[0]).toContain(NASTY);
     expect(first.slice(2, 4).map(numberOf)).toEqual([
@@ -80,10 +82,10 @@ describe('the page of a plan', () => {
     ]);
     expect(first[7]).toContain('POST /"><script>alert(2)</script>');
     expect(await page.locator('img, script').count()).toBe(0);
-    expect(noises).toEqual([]);
+    expect(problems).toEqual([]);
   });
 
-  test('what gets into the page all the same is not run', async () => {
+  test('injected scripts are blocked by the Content-Security-Policy', async () => {
     const path = join(folder, 'broken.html');
     const bad = '<script>alert(3)</script><img src=x onerror=alert(4)><p style="color:red">';
     writeFileSync(path, htmlReport(result).replace('<footer>', `${bad}<footer>`));
@@ -103,7 +105,7 @@ describe('the page of a plan', () => {
   });
 });
 
-describe('the page of a comparison', () => {
+describe('the report of a comparison', () => {
   const result = compareResult();
   let opened: Opened;
   beforeAll(async () => {
@@ -122,10 +124,10 @@ describe('the page of a comparison', () => {
         each.falseDenials,
       ]),
     );
-    expect(opened.noises).toEqual([]);
+    expect(opened.problems).toEqual([]);
   });
 
-  test('draws the worst windows as long as they are, and the limit where it is', async () => {
+  test('draws the worst windows and the limit to scale', async () => {
     const bars = await opened.page.locator('#worst > g').evaluateAll((groups) =>
       groups.map((group) => ({
         title: group.querySelector('title')!.textContent,
@@ -147,12 +149,12 @@ describe('the page of a comparison', () => {
     expect(result.algorithms.at(-1)!.worst!.multiple).toBeGreaterThan(1.5);
   });
 
-  test('draws what each denied, to the same scale', async () => {
+  test('draws the denials of all algorithms to the same scale', async () => {
     const heights: number[] = [];
     for (const { algorithm, denied } of result.algorithms) {
       const columns = await columnsOf(opened.page, `denied-by-${algorithm}`);
-      const told = columns.map(({ title }) => numberOf(/: ([\d,]+) of/.exec(title)![1]));
-      expect(told).toEqual(result.timeline.series[algorithm]);
+      const shownCounts = columns.map(({ title }) => numberOf(/: ([\d,]+) of/.exec(title)![1]));
+      expect(shownCounts).toEqual(result.timeline.series[algorithm]);
       const sum = columns.reduce((all, { heights: drawn }) => all + (drawn.denied ?? 0), 0);
       heights.push(sum / denied);
     }
@@ -160,28 +162,28 @@ describe('the page of a comparison', () => {
   });
 });
 
-describe('the page of a suggestion', () => {
+describe('the report of a suggestion', () => {
   const result = suggestResult();
   let opened: Opened;
   beforeAll(async () => {
     opened = await open(result);
   });
 
-  test('shows every window and its limits, also folded ones', async () => {
+  test('shows every window and its limits, also collapsed ones', async () => {
     const rows = await tableOf(opened.page, 'windows');
     expect(rows.map((row) => row.slice(1, 4).map(numberOf))).toEqual(
       result.windows.map(({ peak, knee, proposed }) => [peak, knee, proposed]),
     );
     for (const { windowMs, limits } of result.windows) {
-      const told = await tableOf(opened.page, `limits-${windowMs}`);
-      expect(told.map((row) => [row[0], row[1], row[3]].map(numberOf))).toEqual(
+      const shownRows = await tableOf(opened.page, `limits-${windowMs}`);
+      expect(shownRows.map((row) => [row[0], row[1], row[3]].map(numberOf))).toEqual(
         limits.map(({ limit, clients, deniedRequests }) => [limit, clients, deniedRequests]),
       );
     }
-    expect(opened.noises).toEqual([]);
+    expect(opened.problems).toEqual([]);
   });
 
-  test('draws the curve through its points, and the marks where they are', async () => {
+  test('draws the curve through its points, with the marks in place', async () => {
     const { page } = opened;
     const chosen = result.windows.find(({ windowMs }) => windowMs === result.proposed.windowMs)!;
     const chart = page.locator(`#curve-${chosen.windowMs}`);
@@ -225,8 +227,8 @@ const faultsOf = (page: Page): Promise<string[]> =>
 
 const SHOTS = process.env.SLUICE_SCREENSHOTS;
 
-/** How light what everything stands on is, from 0 to 255. */
-async function groundOf(page: Page, scheme: 'light' | 'dark'): Promise<number> {
+/** Returns the brightness of the background, from 0 to 255. */
+async function backgroundOf(page: Page, scheme: 'light' | 'dark'): Promise<number> {
   await page.emulateMedia({ colorScheme: scheme });
   const colour = await page.evaluate(() => getComputedStyle(document.body).backgroundColor);
   return Number(/\d+/.exec(colour)![0]);
@@ -236,21 +238,24 @@ describe.each([
   ['desktop', { viewport: { width: 1280, height: 800 } }],
   ['phone', { viewport: { width: 390, height: 740 }, isMobile: true, hasTouch: true }],
   ['small phone', { viewport: { width: 360, height: 740 }, isMobile: true, hasTouch: true }],
-])('on a %s', (_, size) => {
-  test.each(Object.keys(results))('nothing of %s is cut off or overlaps', async (name) => {
-    const { page } = await open(results[name as keyof typeof results](), size);
-    await page.evaluate(() => {
-      for (const each of document.querySelectorAll('details')) each.open = true;
-    });
-    expect(await faultsOf(page)).toEqual([]);
-    for (const scheme of ['light', 'dark'] as const) {
-      const ground = await groundOf(page, scheme);
-      if (scheme === 'dark') expect(ground).toBeLessThan(60);
-      else expect(ground).toBeGreaterThan(200);
-      if (SHOTS === undefined) continue;
-      const path = join(SHOTS, `${name}-${scheme}-${size.viewport.width}.png`);
-      await page.screenshot({ path, fullPage: true });
-    }
-    await page.context().close();
-  });
+])('reports on a %s', (_, size) => {
+  test.each(Object.keys(results))(
+    'no part of the %s report is cut off or overlaps',
+    async (name) => {
+      const { page } = await open(results[name as keyof typeof results](), size);
+      await page.evaluate(() => {
+        for (const each of document.querySelectorAll('details')) each.open = true;
+      });
+      expect(await faultsOf(page)).toEqual([]);
+      for (const scheme of ['light', 'dark'] as const) {
+        const background = await backgroundOf(page, scheme);
+        if (scheme === 'dark') expect(background).toBeLessThan(60);
+        else expect(background).toBeGreaterThan(200);
+        if (SHOTS === undefined) continue;
+        const path = join(SHOTS, `${name}-${scheme}-${size.viewport.width}.png`);
+        await page.screenshot({ path, fullPage: true });
+      }
+      await page.context().close();
+    },
+  );
 });

@@ -1,5 +1,5 @@
 /// <reference lib="dom" />
-/** Pages in a real browser without a network, and what is read of them there. */
+/** Opens reports in Chromium without a network, and reads tables and charts. */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -31,8 +31,8 @@ export function useBrowser(): void {
 
 export interface Opened {
   readonly page: Page;
-  /** What went wrong, was asked for, or popped up. */
-  readonly noises: readonly string[];
+  /** Console messages, errors, dialogs and requests. */
+  readonly problems: readonly string[];
 }
 
 let pages = 0;
@@ -42,22 +42,22 @@ export async function open(result: ReportedResult, look: object = {}): Promise<O
   writeFileSync(path, htmlReport(result));
   const context = await browser.newContext({ offline: true, ...look });
   const page = await context.newPage();
-  const noises: string[] = [];
+  const problems: string[] = [];
   const { href } = pathToFileURL(path);
-  page.on('console', (message) => noises.push(`console: ${message.text()}`));
-  page.on('pageerror', (error) => noises.push(`error: ${error.message}`));
+  page.on('console', (message) => problems.push(`console: ${message.text()}`));
+  page.on('pageerror', (error) => problems.push(`error: ${error.message}`));
   page.on('dialog', (dialog) => {
-    noises.push(`dialog: ${dialog.message()}`);
+    problems.push(`dialog: ${dialog.message()}`);
     dialog.dismiss();
   });
   page.on('request', (request) => {
-    if (request.url() !== href) noises.push(`request: ${request.url()}`);
+    if (request.url() !== href) problems.push(`request: ${request.url()}`);
   });
   await page.goto(href);
-  return { page, noises };
+  return { page, problems };
 }
 
-/** A table as its texts. */
+/** Returns the cells of a table as text. */
 export const tableOf = (page: Page, id: string): Promise<string[][]> =>
   page
     .locator(`#${id} tbody tr`)

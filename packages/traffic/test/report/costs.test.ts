@@ -41,35 +41,35 @@ function resultsOf(entries: readonly Entry[]): Readonly<Record<string, ReportedR
   };
 }
 
-const dear = resultsOf(entriesOf(withCosts(plain, 9)));
+const costly = resultsOf(entriesOf(withCosts(plain, 9)));
 const cheap = resultsOf(entriesOf(plain));
-const KINDS = Object.keys(dear);
+const KINDS = Object.keys(costly);
 const log = { paths: ['a.csv'], format: 'csv', unreadable: 5, late: 0 };
 const costs = { columns: ['tokens'], refused: 2, sample: '0.5' };
 
-describe.each(KINDS)('the page of %s', (kind) => {
-  test('says where costs are from, and which could not be read', () => {
-    const page = htmlReport({ ...dear[kind], log: { ...log, costs } } as ReportedResult);
+describe.each(KINDS)('the report of %s with costs', (kind) => {
+  test('states the source of costs and the invalid ones', () => {
+    const page = htmlReport({ ...costly[kind], log: { ...log, costs } } as ReportedResult);
     expect(page).toContain('Costs from the column <span class="name">tokens</span>.');
     expect(page).toContain('2 lines unreadable: the cost is not a positive integer, such as');
     expect(page).toContain('5 lines unreadable.');
     expect(/NaN|Infinity|undefined/.exec(page)).toBeNull();
   });
 
-  test('has names of columns and costs as text', () => {
+  test('shows column names and costs as text', () => {
     const nasty = { columns: [NASTY], refused: 1, sample: NASTY };
-    const page = htmlReport({ ...dear[kind], log: { ...log, costs: nasty } } as ReportedResult);
+    const page = htmlReport({ ...costly[kind], log: { ...log, costs: nasty } } as ReportedResult);
     expect(page).not.toContain(NASTY);
     expect(page).toContain('&lt;img');
   });
 
-  test('says it where a column was named that no request has', () => {
+  test('states that no request has the named cost column', () => {
     const none = { columns: [], refused: 0 };
     const page = htmlReport({ ...cheap[kind], log: { ...log, costs: none } } as ReportedResult);
     expect(page).toContain('No request has a cost, so each costs 1.');
   });
 
-  test('of a log without costs has no word of them', () => {
+  test('does not mention costs if the log has none', () => {
     const page = htmlReport({ ...cheap[kind], log } as ReportedResult);
     expect(/\bcosts?\b/i.exec(page.replace(/<style>[\s\S]*<\/style>/, ''))).toBeNull();
   });
@@ -80,8 +80,8 @@ test.each([
   ['compare', 'id="costs"', 'The limit counts cost.'],
   ['suggest', '>cost<', 'are in units of cost'],
   ['explain', 'Its height is the cost.', '>cost<'],
-])('the page of %s has %s', (kind, ...words) => {
-  const page = htmlReport(dear[kind]);
+])('the report of %s has %s', (kind, ...words) => {
+  const page = htmlReport(costly[kind]);
   for (const each of words) expect(page).toContain(each);
 });
 

@@ -1,15 +1,15 @@
 import { describe, expect, test } from 'vitest';
 import { Html, html, shape, tag } from '../../src/report/html.ts';
 
-describe('markup', () => {
-  test('what is put in is text', () => {
+describe('HTML templates', () => {
+  test('inserted values are escaped as text', () => {
     expect(html`<b>${'<i>&"\''}</b>`.text).toBe('<b>&lt;i&gt;&amp;&quot;&#39;</b>');
     expect(html`${[1, 'a', html`<br>`, undefined, false, [tag('p', {}, '<')]]}`.text).toBe(
       '1a<br><p>&lt;</p>',
     );
   });
 
-  test('attributes cannot be left either', () => {
+  test('inserted attribute values are escaped', () => {
     expect(tag('a', { title: '" onclick="x', class: '', id: undefined }, 'b').text).toBe(
       '<a title="&quot; onclick=&quot;x">b</a>',
     );

@@ -1,4 +1,4 @@
-/** docs/algorithms: pictures and numbers are what the engine does. */
+/** docs/algorithms: pictures and numbers agree with the engine. */
 import { readFileSync } from 'node:fs';
 import { definePolicy } from 'sluice';
 import { describe, expect, test } from 'vitest';
@@ -10,11 +10,11 @@ import { playGreedy } from '../../src/report/algorithm-picture.ts';
 const folder = new URL('../../../../docs/algorithms/', import.meta.url);
 const read = (name: string): string => readFileSync(new URL(name, folder), 'utf8');
 
-describe.each(COMPARED)('the page of %s', (algorithm) => {
+describe.each(COMPARED)('the documentation page of %s', (algorithm) => {
   const page = read(`${algorithm}.md`);
   const picture = read(`${algorithm}.svg`);
 
-  test('has a picture that drawing it again does not change', () => {
+  test('the picture equals a newly drawn one', () => {
     expect(algorithmPicture(algorithm) === picture, 'node tools/algorithm-pictures.mjs').toBe(true);
     expect(page).toMatch(new RegExp(`^!\\[[^\\]]+\\]\\(${algorithm}\\.svg\\)$`, 'm'));
   });
@@ -22,11 +22,11 @@ describe.each(COMPARED)('the page of %s', (algorithm) => {
   test('the alt text agrees with the picture', () => {
     const most = Math.max(...playGreedy(algorithm).map(({ inWindow }) => inWindow));
     expect(picture).toContain(`>${algorithm}: at most ${most} in a minute, `);
-    const [told] = /^!\[.*\]/m.exec(page)!;
-    expect(told).toContain(String(most));
+    const [altText] = /^!\[.*\]/m.exec(page)!;
+    expect(altText).toContain(String(most));
   });
 
-  test('has a formula, a worst case, the memory, and when to use it', () => {
+  test('has a formula, a worst case, the memory use and when to use it', () => {
     for (const name of ['formula', 'worst case', 'wait', 'memory']) {
       expect(page).toContain(`\n| ${name} | `);
     }
@@ -34,25 +34,25 @@ describe.each(COMPARED)('the page of %s', (algorithm) => {
   });
 });
 
-test('the pictures load nothing and run nothing', () => {
+test('the pictures contain no scripts and no external references', () => {
   for (const algorithm of COMPARED) {
     const text = read(`${algorithm}.svg`).replace('xmlns="http://www.w3.org/2000/svg"', '');
     expect(/:\/\/|<script|<image|href|url\(|@import/i.exec(text)).toBeNull();
   }
 });
 
-describe('the table of all', () => {
+describe('the table of algorithms', () => {
   const rows = read('README.md')
     .split('\n')
     .filter((line) => line.startsWith('| ['))
     .map((line) => line.split('|').map((cell) => cell.trim()));
   const nameOf = (row: readonly string[]): string => /\[([\w-]+)\]/.exec(row[1])![1];
 
-  test('has every algorithm', () => {
+  test('the table lists every algorithm', () => {
     expect(rows.map(nameOf)).toEqual([...COMPARED]);
   });
 
-  test('says what an adversary gets', () => {
+  test('the table has the worst cases of the adversary', () => {
     const found = COMPARED.map((algorithm) => {
       const policy = definePolicy(algorithm, { limit: 100, window: '1m', algorithm });
       return String(adversaryOf(policy).count);
@@ -60,10 +60,10 @@ describe('the table of all', () => {
     expect(rows.map((row) => row[3])).toEqual(found);
   });
 
-  test('says what honest traffic gets, and how much of it is decided wrongly', () => {
-    const told = (name: string): number =>
+  test('the text has the measured admissions and wrong decisions of ordinary traffic', () => {
+    const flagValue = (name: string): number =>
       Number(new RegExp(`--${name} (\\d+)`).exec(read('README.md'))![1]);
-    const [clients, requests] = ['clients', 'requests'].map(told);
+    const [clients, requests] = ['clients', 'requests'].map(flagValue);
     const keyOf = ({ client }: { client: string }): string => client;
     const comparison = new Comparison({ limit: 20, windowMs: 60_000, keyOf });
     comparison.add([...generateTraffic({ shape: 'diurnal', requests, clients })]);

@@ -10,22 +10,22 @@ import {
 import { niceEnd } from '../../src/report/scale.ts';
 import { explainResult, planResult, results, suggestResult } from './results.ts';
 
-describe.each(Object.keys(results))('the page of %s', (name) => {
+describe.each(Object.keys(results))('the HTML report of %s', (name) => {
   const page = htmlReport(results[name]());
 
-  test('names nothing outside of itself', () => {
+  test('contains no external references', () => {
     const tags = page.match(/<[^>]+>/g)!;
     expect(tags.length).toBeGreaterThan(50);
     const strays = tags.filter((tag) =>
       /[ /](?:src|href|style|on\w+)=|^<(?:script|link)/i.test(tag),
     );
     expect(strays).toEqual([]);
-    // An address that was given is told as text.
-    const told = page.replaceAll(/>[^<]*http:\/\/127\.0\.0\.1[^<]*</g, '><');
-    expect(/url\(|@import|:\/\//.exec(told)).toBeNull();
+    // A given address is shown as text.
+    const withoutAddresses = page.replaceAll(/>[^<]*http:\/\/127\.0\.0\.1[^<]*</g, '><');
+    expect(/url\(|@import|:\/\//.exec(withoutAddresses)).toBeNull();
   });
 
-  test('has a policy that allows its own style and nothing else', () => {
+  test('has a Content-Security-Policy that allows only its own style', () => {
     const [, policy] = /Content-Security-Policy" content="([^"]*)"/.exec(page)!;
     const [, style] = /<style>([\s\S]*?)<\/style>/.exec(page)!;
     const hash = createHash('sha256').update(style).digest('base64');
@@ -37,12 +37,12 @@ describe.each(Object.keys(results))('the page of %s', (name) => {
     ]);
   });
 
-  test('has names of others as text, and nothing that is no number', () => {
+  test('shows names as text and no NaN', () => {
     expect(/<img|<script|onerror=alert\(1\)>/i.exec(page)).toBeNull();
     expect(/NaN|Infinity|undefined/.exec(page)).toBeNull();
   });
 
-  test('is the same for the same result', () => {
+  test('is the same text for the same result', () => {
     expect(htmlReport(results[name]()) === page).toBe(true);
   });
 });
@@ -79,8 +79,8 @@ test('shows the log and its problems', () => {
   ).toBe(true);
 });
 
-describe('a page of much', () => {
-  test('of 2,000 clients with the longest names is below 1 MB', () => {
+describe('large reports', () => {
+  test('a report of 2,000 clients with the longest names is below 1 MB', () => {
     const result = planResult();
     const name = '<'.repeat(3000);
     const client = { ...result.topClients[0], client: name };
@@ -109,7 +109,7 @@ describe('a page of much', () => {
 
   const named = (name: string, count: number) => new Array(count).fill({ name, count: 1_000_000 });
 
-  test('of all windows with as many points as there can be is below 1 MB', () => {
+  test('a suggestion of all windows with the most points is below 1 MB', () => {
     const result = suggestResult();
     const curve = Array.from({ length: 240 }, (_, at) => ({ limit: at + 1, clients: 1e6 - at }));
     const windows = new Array(8).fill({ ...result.windows[0], curve });
@@ -118,11 +118,11 @@ describe('a page of much', () => {
   });
 });
 
-describe('a page of as much as there can be is below 1 MB', () => {
+describe('explanations of the maximum size', () => {
   const longest = '<'.repeat(3000);
   const bytesOf = (result: ReportedResult): number => Buffer.byteLength(htmlReport(result));
 
-  test.each(COMPARED)('an explanation of 20,000 requests, %s', (algorithm) => {
+  test.each(COMPARED)('an explanation of 20,000 requests, %s, is below 1 MB', (algorithm) => {
     const options = { everyMs: 5, calls: 20_000, limit: 9000, windowMs: 3_600_000 };
     const explained = explainResult(algorithm, { ...options, atMs: FAR_MS });
     const many = Array.from({ length: 20_000 }, (_, call) => ({
@@ -136,7 +136,7 @@ describe('a page of as much as there can be is below 1 MB', () => {
 
 const FAR_MS = Date.UTC(2026, 9, 10, 13);
 
-test('of nothing there is a page as well', () => {
+test('results without requests have a report', () => {
   const none: PlanResult = {
     ...planResult(),
     requests: 0,
@@ -158,7 +158,7 @@ test('of nothing there is a page as well', () => {
   expect(/NaN|Infinity|undefined/.exec(page)).toBeNull();
 });
 
-test('scales end at round numbers', () => {
+test('chart scales end at round numbers', () => {
   expect([0, 1, 7, 11, 330, 401, 999_999].map(niceEnd)).toEqual([
     ...[1, 1, 8, 20, 400, 500, 1_000_000],
   ]);

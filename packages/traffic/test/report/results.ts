@@ -1,4 +1,4 @@
-/** Results to make pages of: real ones, of generated traffic. */
+/** Results of generated traffic for tests of reports. */
 import { type AlgorithmName, definePolicy } from 'sluice';
 import {
   type CompareResult,
@@ -39,10 +39,10 @@ export function rulesOf(inputs: readonly PolicyInput[]): Rules {
 
 const abuse: TrafficOptions = { shape: 'abuser', requests: 6000, clients: 60, seed: 5 };
 
-/** What somebody calls himself who would like the page to do something. */
+/** A client name that is HTML. */
 export const NASTY = '<img src=x onerror=alert(1)>';
 
-/** The abuser has a name of his own choice. */
+/** Returns generated traffic in which the abuser has HTML in its name and path. */
 function entries(options: TrafficOptions): Entry[] {
   return [...generateTraffic(options)].map((entry) =>
     entry.path === '/login' && entry.status === 401
@@ -87,7 +87,7 @@ export function suggestResult(): SuggestResult {
 
 const NOON_MS = Date.UTC(2026, 9, 10, 12);
 
-/** A client that calls every so many ms, from noon on, and is asked about at a time. */
+/** Explains the request at a time of a client that calls every `everyMs`, starting at noon. */
 export function explainResult(
   algorithm: AlgorithmName = 'sliding-log',
   { everyMs = 700, calls = 200, atMs = NOON_MS + 81_200, limit = 30, windowMs = 60_000 } = {},
@@ -101,13 +101,13 @@ export function explainResult(
   return { ...explainer.result()!, seen: explainer.seen };
 }
 
-/** What is known of a key of a service: no calls one by one. */
+/** An explanation of a key of a service, which has no list of requests. */
 export const liveResult = (algorithm: AlgorithmName): Explanation => {
   const { seen: _, ...explained } = explainResult(algorithm);
   return { ...explained, requests: [], inLog: false };
 };
 
-/** Each page once, by what it is called in a test. */
+/** One result for each report, by its name in tests. */
 export const results: Readonly<Record<string, () => ReportedResult>> = {
   plan: () => planResult(),
   compare: compareResult,
@@ -117,7 +117,7 @@ export const results: Readonly<Record<string, () => ReportedResult>> = {
   'explain-counter': () => explainResult('sliding-counter'),
   'explain-tokens': () => explainResult('token-bucket'),
   'explain-fixed': () => explainResult('fixed-window'),
-  // Its times have dates, which take room.
+  // Times with dates are wider.
   'explain-day': () =>
     explainResult('sliding-log', {
       ...{ everyMs: 1_000_007, calls: 200, limit: 60, windowMs: 86_400_000 },

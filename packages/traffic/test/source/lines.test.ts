@@ -1,4 +1,4 @@
-/** Bytes to lines, however they are cut up. */
+/** LineSplitter with any chunk boundaries. */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { LineSplitter, MAX_LINE_BYTES } from '../../src/lines.ts';
@@ -28,11 +28,11 @@ describe('lines', () => {
     ['a\rb\n', ['a\rb']],
     ['\uFEFFa\n\uFEFFb', ['a', '\uFEFFb']],
     ['ключ\n語', ['ключ', '語']],
-  ])('of %j are %j', (text, lines) => {
+  ])('%j is split into %j', (text, lines) => {
     for (const size of [1, 2, 3, 1000]) expect(split(text, size)).toEqual(lines);
   });
 
-  it('have a sign for what is no UTF-8', () => {
+  it('invalid UTF-8 becomes the replacement character', () => {
     for (const size of [1, 1000]) {
       expect(split(Buffer.from([0x61, 0xff, 0x0a, 0xc3, 0x0a, 0x62]), size)).toEqual([
         ...['a\ufffd', '\ufffd', 'b'],
@@ -40,7 +40,7 @@ describe('lines', () => {
     }
   });
 
-  it('do not depend on where the bytes are cut', () => {
+  it('lines do not depend on the chunk boundaries', () => {
     const texts = fc.array(
       fc.string({ unit: 'grapheme' }).map((text) => text.replace(/[\r\n]/g, '')),
     );
@@ -54,7 +54,7 @@ describe('lines', () => {
     );
   });
 
-  it('are cut where they are too long, wherever the bytes are', () => {
+  it('long lines are cut at the maximum, for any chunk boundaries', () => {
     const long = 'x'.repeat(3 * MAX_LINE_BYTES);
     for (const size of [1000, MAX_LINE_BYTES, 70_001, Number.POSITIVE_INFINITY]) {
       expect(split(`a\n${long}end\nb\n${long}`, size)).toEqual([
@@ -63,14 +63,14 @@ describe('lines', () => {
     }
   });
 
-  it('are not cut if they are just as long as may be', () => {
+  it('a line of the maximum length is not cut', () => {
     const long = 'x'.repeat(MAX_LINE_BYTES);
     for (const size of [1000, Number.POSITIVE_INFINITY]) {
       expect(split(`${long}\n${long}\n`, size)).toEqual([long, long]);
     }
   });
 
-  it('are measured in bytes', () => {
+  it('the maximum line length is in bytes', () => {
     const long = '語'.repeat(MAX_LINE_BYTES / 3 + 100);
     for (const size of [1000, Number.POSITIVE_INFINITY]) {
       const [first, second] = split(`${long}\nb`, size);

@@ -1,4 +1,4 @@
-/** Reads the logs that its arguments name, as a process of its own, and prints what came of it. */
+/** Reads the logs given as arguments and prints the report or the error as JSON. */
 import { LogReader } from '../../dist/index.js';
 
 const result = {};

@@ -1,4 +1,4 @@
-/** Where logs come from, and all that can be wrong with that. */
+/** Log files and standard input, and their errors. */
 import { execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdirSync, readFileSync } from 'node:fs';
@@ -12,7 +12,7 @@ import { combinedLine, makeFile, makeFolder, readAll, START_MS, sample } from '.
 const combined = sample('combined');
 const content = readFileSync(combined.path);
 
-/** What the reader says of a file with such a content. */
+/** Resolves to the error of reading a file, or to 'no failure'. */
 async function failureOf(path: string): Promise<unknown> {
   return await readAll(path).then(
     () => 'no failure',
@@ -20,7 +20,7 @@ async function failureOf(path: string): Promise<unknown> {
   );
 }
 
-/** A frame of zstd with one block in it, which is not made smaller. */
+/** A zstd frame with one uncompressed block. */
 function zstdFrame(text: string): Buffer {
   const content = Buffer.from(text);
   const isLastAndRaw = 1;
@@ -29,7 +29,7 @@ function zstdFrame(text: string): Buffer {
   return Buffer.concat([Buffer.from(header), content]);
 }
 
-async function refusalOf(bytes: string | Uint8Array, name?: string): Promise<string> {
+async function errorOf(bytes: string | Uint8Array, name?: string): Promise<string> {
   const path = makeFile(bytes, name);
   const error = await failureOf(path);
   expect(error).toBeInstanceOf(LogError);
@@ -42,7 +42,7 @@ interface Result {
   readonly peakKilobytes: number;
 }
 
-/** The reader as a process of its own, which is fed. */
+/** Runs the reader in a separate process and writes its standard input. */
 async function readInput(
   feed: (stdin: NodeJS.WritableStream) => Promise<void>,
   paths = ['-'],
@@ -54,7 +54,7 @@ async function readInput(
   return JSON.parse(await textOf(child.stdout as AsyncIterable<Buffer>));
 }
 
-describe('a file', () => {
+describe('log files', () => {
   it('reports the number of bytes read', async () => {
     const reader = await LogReader.open([combined.path]);
     expect(reader.report.progress).toEqual({ bytesRead: 0, bytesTotal: content.length });
@@ -77,7 +77,7 @@ describe('a file', () => {
         zlib.gzipSync(content.subarray(999)),
       ]),
     ],
-  ])('says the same %s', async (_, bytes) => {
+  ])('the log is read the same %s', async (_, bytes) => {
     const { report } = await readAll(makeFile(bytes));
     expect(report).toMatchObject({
       ...{ lines: combined.lines.length, entries: combined.entries.size, unreadable: 20 },
@@ -85,7 +85,7 @@ describe('a file', () => {
     });
   });
 
-  it('counts the bytes of a packed file as they lie on the disk', async () => {
+  it('progress of a gzip file counts compressed bytes', async () => {
     const packed = zlib.gzipSync(content);
     const { report } = await readAll(makeFile(packed, 'access.log.gz'));
     expect(report.progress).toEqual({ bytesRead: packed.length, bytesTotal: packed.length });
@@ -105,24 +105,24 @@ describe('a file', () => {
     }
   });
 
-  it('counts blank lines as such', async () => {
+  it('counts blank lines', async () => {
     const { report } = await readAll(makeFile(`\n\n${combinedLine(START_MS)}\n  \n\t\n`));
     expect(report).toMatchObject({ lines: 5, entries: 1, blank: 4, unreadable: 0 });
   });
 
-  it('may have a single line', async () => {
+  it('a log may have a single line', async () => {
     const { entries, report } = await readAll(makeFile(combinedLine(START_MS)));
     expect(entries.map(({ timeMs }) => timeMs)).toEqual([START_MS]);
     expect(report).toMatchObject({ lines: 1, entries: 1, firstMs: START_MS, lastMs: START_MS });
   });
 
-  it('has signs for bytes that are no UTF-8', async () => {
+  it('invalid UTF-8 is read as the replacement character', async () => {
     const line = combinedLine(START_MS, '192.0.2.1', '/a\xffb');
     const { entries } = await readAll(makeFile(Buffer.from(line, 'latin1')));
     expect(entries[0].path).toBe('/a\ufffdb');
   });
 
-  it('counts a line with bytes of zero in its client as unreadable', async () => {
+  it('a line with zero bytes in its client is unreadable', async () => {
     const good = combinedLine(START_MS);
     const filler = `${good}\n`.repeat(100);
     const { report } = await readAll(makeFile(`${filler}\0\0\0\0${good}\n${good}\n`));
@@ -131,14 +131,14 @@ describe('a file', () => {
     expect(report.samples[0].text).toMatch(/^\\x00\\x00\\x00\\x00192\.0\.2\.1/);
   });
 
-  it('shows what it could not read in characters that no terminal obeys', async () => {
+  it('samples of unreadable lines have escaped control characters', async () => {
     const { report } = await readAll(
       makeFile(`${combinedLine(START_MS)}\n\u001b[2J\u0007${'x'.repeat(900)}\n`),
     );
     expect(report.samples[0].text).toBe(`\\x1b[2J\\x07${'x'.repeat(195)}`);
   });
 
-  it('shows no more than twenty of them', async () => {
+  it('at most twenty unreadable lines are listed', async () => {
     const bad = Array.from({ length: 90 }, (_, at) => `bad ${at}`).join('\n');
     const { report } = await readAll(makeFile(`${`${combinedLine(START_MS)}\n`.repeat(30)}${bad}`));
     expect(report.unreadable).toBe(90);
@@ -147,8 +147,8 @@ describe('a file', () => {
   });
 });
 
-describe('a line without an end', () => {
-  it('is cut, and what comes after it is read', async () => {
+describe('very long lines', () => {
+  it('a very long line is cut, and the following lines are read', async () => {
     const long = `${combinedLine(START_MS)}${'y'.repeat(300_000)}`;
     const after = combinedLine(START_MS + 1);
     const { report } = await readAll(
@@ -157,7 +157,7 @@ describe('a line without an end', () => {
     expect(report).toMatchObject({ lines: 4, entries: 3, unreadable: 1 });
   });
 
-  it('costs no more memory than others', async () => {
+  it('a line of 200 MB is read in constant memory', async () => {
     const measure = (megabytes: number): Promise<Result> =>
       readInput(async (stdin) => {
         const piece = Buffer.alloc(2 ** 20, 'x');
@@ -178,33 +178,33 @@ async function textOf(stream: AsyncIterable<Buffer>): Promise<string> {
   return Buffer.concat(chunks).toString();
 }
 
-describe('what is no log', () => {
-  it('is nothing', async () => {
-    expect(await refusalOf('')).toBe('Expected FILE to have requests, got none');
-    expect(await refusalOf('\n\n \n')).toBe('Expected FILE to have requests, got none');
-    expect(await refusalOf(zlib.gzipSync(''))).toBe('Expected FILE to have requests, got none');
+describe('input that is not a log', () => {
+  it('an empty file is rejected', async () => {
+    expect(await errorOf('')).toBe('Expected FILE to have requests, got none');
+    expect(await errorOf('\n\n \n')).toBe('Expected FILE to have requests, got none');
+    expect(await errorOf(zlib.gzipSync(''))).toBe('Expected FILE to have requests, got none');
   });
 
-  it('is data of another kind', async () => {
-    expect(await refusalOf(readFileSync(process.execPath).subarray(0, 9999))).toBe(
+  it('binary data is rejected', async () => {
+    expect(await errorOf(readFileSync(process.execPath).subarray(0, 9999))).toBe(
       'Expected FILE to be a log, got data that is not text',
     );
-    expect(await refusalOf(zlib.gzipSync(Buffer.alloc(100)))).toBe(
+    expect(await errorOf(zlib.gzipSync(Buffer.alloc(100)))).toBe(
       'Expected FILE to be a log, got data that is not text',
     );
-    expect(await refusalOf(Buffer.from(content.toString(), 'utf16le'))).toBe(
+    expect(await errorOf(Buffer.from(content.toString(), 'utf16le'))).toBe(
       'Expected FILE to be a log, got data that is not text',
     );
   });
 
-  it('is text of another kind', async () => {
+  it('text in no known format is rejected', async () => {
     const formats = 'combined, caddy, traefik, alb, json-lines, csv';
-    expect(await refusalOf('once upon a time\nthere was a log\n')).toBe(
+    expect(await errorOf('once upon a time\nthere was a log\n')).toBe(
       `Expected FILE to be in one of the formats ${formats}, got \`once upon a time\``,
     );
   });
 
-  it('is a folder', async () => {
+  it('a folder is rejected', async () => {
     const folder = makeFolder();
     mkdirSync(join(folder, 'logs'));
     await expect(readAll(join(folder, 'logs'))).rejects.toThrow(
@@ -212,7 +212,7 @@ describe('what is no log', () => {
     );
   });
 
-  it('is not there', async () => {
+  it('a missing file is rejected', async () => {
     const path = join(makeFolder(), 'none.log');
     await expect(readAll(path)).rejects.toThrow(
       new LogError(`Expected ${path} to be a readable file, got no such file`),
@@ -220,33 +220,33 @@ describe('what is no log', () => {
     await expect(readAll(`${combined.path}/below`)).rejects.toThrow(/got no such file$/);
   });
 
-  it('goes away between being found and being read', async () => {
+  it('a file that is deleted before it is read is rejected', async () => {
     const path = join(makeFolder(), 'gone.log');
     const reading = linesOf(path, { bytesRead: 0, bytesTotal: undefined }).next();
     await expect(reading).rejects.toThrow(/^Expected .*gone\.log to be a readable file, got/);
     await expect(sizeOf(path)).rejects.toBeInstanceOf(LogError);
   });
 
-  it('is packed data that ends too early', async () => {
+  it('a truncated gzip file is rejected', async () => {
     const packed = zlib.gzipSync(content);
     for (const length of [2, 5, 18, packed.length / 2, packed.length - 1]) {
-      expect(await refusalOf(packed.subarray(0, length))).toBe(
+      expect(await errorOf(packed.subarray(0, length))).toBe(
         'Expected FILE to be complete, got a decompression error: unexpected end of file',
       );
     }
   });
 
-  it('is packed data that is broken', async () => {
+  it('a corrupt gzip file is rejected', async () => {
     const packed = Buffer.from(zlib.gzipSync(content));
     packed.fill(0xaa, 200, 260);
-    expect(await refusalOf(packed)).toMatch(/^Expected FILE to be complete, got a decompression/);
+    expect(await errorOf(packed)).toMatch(/^Expected FILE to be complete, got a decompression/);
   });
 
-  it('is no path at all', async () => {
+  it('an empty list of paths is rejected', async () => {
     await expect(LogReader.open([])).rejects.toThrow('Expected the path of a log, got none');
   });
 
-  it('has what could be read before it was found out', async () => {
+  it('entries before a decompression error are returned', async () => {
     const lines = Array.from({ length: 50_000 }, (_, at) => combinedLine(START_MS + 100 * at));
     const packed = zlib.gzipSync(lines.join('\n'));
     const reader = await LogReader.open([makeFile(packed.subarray(0, packed.length - 100))]);
@@ -267,13 +267,13 @@ describe('standard input', () => {
     format: 'combined',
   };
 
-  it('is read as a file is', async () => {
+  it('standard input is read like a file', async () => {
     const { report } = await readInput(feedAll(content));
     expect(report).toMatchObject({ ...whole, progress: { bytesRead: content.length } });
     expect(report?.progress.bytesTotal).toBeUndefined();
   });
 
-  it('may be packed, and come byte by byte at first', async () => {
+  it('standard input may be gzip and arrive byte by byte', async () => {
     const packed = zlib.gzipSync(content);
     const { report } = await readInput(async (stdin) => {
       for (let at = 0; at < 8; at++) {
@@ -285,7 +285,7 @@ describe('standard input', () => {
     expect(report).toMatchObject(whole);
   });
 
-  it('may be short, or nothing', async () => {
+  it('short and empty standard input is handled', async () => {
     expect(await readInput(feedAll('x'))).toMatchObject({
       error: expect.stringMatching(
         /^LogError: Expected standard input to be in one of the formats/,
@@ -301,13 +301,13 @@ describe('standard input', () => {
     });
   });
 
-  it('is read together with files', async () => {
+  it('standard input is read together with files', async () => {
     const path = makeFile(combinedLine(START_MS));
     const { report } = await readInput(feedAll(content), [path, '-']);
     expect(report).toMatchObject({ lines: whole.lines + 1, entries: whole.entries + 1 });
   });
 
-  it('may be a pipe that has a name', async () => {
+  it('a named pipe is read', async () => {
     const path = join(makeFolder(), 'pipe');
     execFileSync('mkfifo', [path]);
     const reading = readAll(path);

@@ -1,11 +1,11 @@
-/** The commands that ask a service, and what they say when that does not work. */
+/** Commands that send requests to a service, and their errors. */
 import { createServer, type Server } from 'node:http';
 import { type AddressInfo, createServer as createTcpServer } from 'node:net';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { CONTROL, onTerminal, runSluice, type Serving, scratch, serving } from './running.ts';
 
 const file = scratch();
-const TOKEN = 'a-token-that-nobody-guesses';
+const TOKEN = 'a-token-with-enough-letters';
 
 const CONFIG = `policies:
   perMinute: 100/1m
@@ -18,8 +18,8 @@ overrides:
 `;
 
 let service: Serving;
-const ask = (...words: string[]) => runSluice([...words, '--url', service.url]);
-/** Most is decided within a moment, but the machine may be busy. */
+const run = (...args: string[]) => runSluice([...args, '--url', service.url]);
+/** The rest of a window of one minute; up to 10 s may have passed on a busy machine. */
 const SOON = String.raw`5\d(?:\.\d)? s|60 s`;
 
 beforeAll(async () => {
@@ -30,57 +30,57 @@ afterAll(async () => {
 });
 
 describe('sluice check', () => {
-  test('allows, says what is left, and ends with 0', async () => {
-    const { code, stdout, stderr } = await ask('check', 'perMinute', 'user:1');
+  test('check prints the remaining calls and exits with 0 if allowed', async () => {
+    const { code, stdout, stderr } = await run('check', 'perMinute', 'user:1');
     expect(stdout).toMatch(new RegExp(`^allowed {3}99 of 100 remaining, resets in (?:${SOON})\n$`));
     expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
     expect(stdout).not.toMatch(CONTROL);
   });
 
-  test('denies, says when to try again, and ends with 1', async () => {
-    for (let call = 0; call < 2; call++) expect((await ask('check', 'few', 'a')).code).toBe(0);
-    const { code, stdout } = await ask('check', 'few', 'a');
+  test('check prints the wait and exits with 1 if denied', async () => {
+    for (let call = 0; call < 2; call++) expect((await run('check', 'few', 'a')).code).toBe(0);
+    const { code, stdout } = await run('check', 'few', 'a');
     expect(stdout).toMatch(
       /^denied {4}retry in (?:59 min \d+ s|60 min|1 h) \(policy few, limit 2\)\n$/,
     );
     expect(code).toBe(1);
   });
 
-  test('charges a cost, or a named one', async () => {
-    expect((await ask('check', 'budget', 'a', '--cost', '7')).stdout).toContain('993 of 1000');
-    const named = await ask('check', 'budget', 'a', '--operation', 'search');
+  test('check charges the cost of --cost or --operation', async () => {
+    expect((await run('check', 'budget', 'a', '--cost', '7')).stdout).toContain('993 of 1000');
+    const named = await run('check', 'budget', 'a', '--operation', 'search');
     expect(named.stdout).toContain('893 of 1000');
   });
 
-  test('charges once under one id', async () => {
-    const first = await ask('check', 'perMinute', 'job', '--id', 'job-7');
-    const again = await ask('check', 'perMinute', 'job', '--id', 'job-7');
+  test('check charges two calls with the same --id once', async () => {
+    const first = await run('check', 'perMinute', 'job', '--id', 'job-7');
+    const again = await run('check', 'perMinute', 'job', '--id', 'job-7');
     expect(first.stdout).toContain('99 of 100');
     expect(again.stdout).toContain('99 of 100');
-    expect((await ask('check', 'perMinute', 'job')).stdout).toContain('98 of 100');
+    expect((await run('check', 'perMinute', 'job')).stdout).toContain('98 of 100');
   });
 
-  test('with --enforce it shows the status and the fields', async () => {
-    const { stdout } = await ask('check', 'few', 'b', '--cost', '2', '--enforce');
+  test('check --enforce prints the status and the rate limit headers', async () => {
+    const { stdout } = await run('check', 'few', 'b', '--cost', '2', '--enforce');
     expect(stdout).toContain('\nstatus    200 OK\n');
     expect(stdout).toMatch(/\nratelimit: "few";r=0;t=3600\n/);
     expect(stdout).toContain('\nratelimit-policy: "few";q=2;w=3600\n');
-    const denied = await ask('check', 'few', 'b', '--enforce');
+    const denied = await run('check', 'few', 'b', '--enforce');
     expect(denied.code).toBe(1);
     expect(denied.stdout).toMatch(/\nstatus {4}429 Too Many Requests\n/);
     expect(denied.stdout).toMatch(/\nretry-after: 3[56]\d\d\n/);
   });
 
-  test('shows a shadow limit, which never denies', async () => {
-    const first = await ask('check', 'watched', 'a');
+  test('check prints the decision of a shadow policy and exits with 0', async () => {
+    const first = await run('check', 'watched', 'a');
     expect(first.stdout).toMatch(/^allowed\nshadow {4}allowed {3}0 of 1 remaining/);
-    const second = await ask('check', 'watched', 'a');
+    const second = await run('check', 'watched', 'a');
     expect(second.stdout).toMatch(/^allowed\nshadow {4}denied {4}retry in/);
     expect(second.code).toBe(0);
   });
 
-  test('with --json it prints what the service says', async () => {
-    const { stdout } = await ask('check', 'perMinute', 'machine', '--json');
+  test('check --json prints the response of the service on one line', async () => {
+    const { stdout } = await run('check', 'perMinute', 'machine', '--json');
     expect(JSON.parse(stdout)).toMatchObject({
       allowed: true,
       policy: 'perMinute',
@@ -91,10 +91,10 @@ describe('sluice check', () => {
     expect(stdout.trimEnd().split('\n')).toHaveLength(1);
   });
 
-  test('is green on a terminal, and red if denied', async () => {
-    const words = ['check', 'few', 'colour', '--cost', '2', '--url', service.url];
-    expect((await onTerminal(words).ended).stdout).toContain('\u001b[32mallowed\u001b[0m');
-    expect((await onTerminal(words).ended).stdout).toContain('\u001b[31mdenied\u001b[0m');
+  test('check prints allowed in green and denied in red on a terminal', async () => {
+    const args = ['check', 'few', 'colour', '--cost', '2', '--url', service.url];
+    expect((await onTerminal(args).ended).stdout).toContain('\u001b[32mallowed\u001b[0m');
+    expect((await onTerminal(args).ended).stdout).toContain('\u001b[31mdenied\u001b[0m');
   });
 
   test.each([
@@ -107,8 +107,8 @@ describe('sluice check', () => {
     [['inspect', 'perHour', 'a'], 'ERR_UNKNOWN_POLICY'],
     [['inspect', 'perMinute', '..'], 'Expected a name other than'],
     [['inspect', 'perMinute', ''], 'Expected a name other than'],
-  ])('%j is refused with what is wrong, and ends with 2', async (words, message) => {
-    const { code, stdout, stderr } = await ask(...words);
+  ])('%j prints the reason and exits with 2', async (args, message) => {
+    const { code, stdout, stderr } = await run(...args);
     expect({ code, stdout }).toEqual({ code: 2, stdout: '' });
     expect(stderr).toMatch(/^error: Expected /);
     expect(stderr).toContain(message);
@@ -118,41 +118,41 @@ describe('sluice check', () => {
 describe('sluice peek', () => {
   test('peek returns the decision of a check and charges nothing', async () => {
     for (let call = 0; call < 2; call++) {
-      const { code, stdout } = await ask('peek', 'few', 'peeked');
+      const { code, stdout } = await run('peek', 'few', 'peeked');
       expect({ code, stdout }).toEqual({ code: 0, stdout: 'allowed   2 of 2 remaining\n' });
     }
-    await ask('check', 'few', 'peeked', '--cost', '2');
-    const { code, stdout } = await ask('peek', 'few', 'peeked');
+    await run('check', 'few', 'peeked', '--cost', '2');
+    const { code, stdout } = await run('peek', 'few', 'peeked');
     expect(stdout).toMatch(/^denied {4}retry in /);
     expect(code).toBe(1);
-    expect((await ask('peek', 'few', 'peeked', '--cost', '0')).code).toBe(0);
+    expect((await run('peek', 'few', 'peeked', '--cost', '0')).code).toBe(0);
   });
 
-  test('knows named costs, and JSON', async () => {
-    const { stdout } = await ask('peek', 'budget', 'c', '--operation', 'search', '--json');
+  test('peek accepts --operation and --json', async () => {
+    const { stdout } = await run('peek', 'budget', 'c', '--operation', 'search', '--json');
     expect(JSON.parse(stdout)).toMatchObject({ allowed: true, cost: 100, remaining: 1000 });
   });
 });
 
 describe('sluice reset', () => {
   test('reset clears the counters of a key', async () => {
-    await ask('check', 'few', 'reset me', '--cost', '2');
-    const { code, stdout } = await ask('reset', 'few', 'reset me');
+    await run('check', 'few', 'reset me', '--cost', '2');
+    const { code, stdout } = await run('reset', 'few', 'reset me');
     expect({ code, stdout }).toEqual({ code: 0, stdout: 'reset     reset me of policy few\n' });
-    expect((await ask('peek', 'few', 'reset me')).stdout).toContain('2 of 2 remaining');
+    expect((await run('peek', 'few', 'reset me')).stdout).toContain('2 of 2 remaining');
   });
 
-  test('knows JSON', async () => {
-    const { stdout } = await ask('reset', 'few', 'x', '--json');
+  test('reset --json prints the policy and the key', async () => {
+    const { stdout } = await run('reset', 'few', 'x', '--json');
     expect(JSON.parse(stdout)).toMatchObject({ policy: 'few', key: 'x' });
   });
 });
 
 describe('sluice inspect', () => {
-  test('draws the entries of a log', async () => {
-    await ask('check', 'perMinute', 'drawn', '--cost', '1');
-    await ask('check', 'perMinute', 'drawn', '--cost', '8');
-    const { code, stdout } = await ask('inspect', 'perMinute', 'drawn');
+  test('inspect draws and lists the entries of a sliding log', async () => {
+    await run('check', 'perMinute', 'drawn', '--cost', '1');
+    await run('check', 'perMinute', 'drawn', '--cost', '8');
+    const { code, stdout } = await run('inspect', 'perMinute', 'drawn');
     expect(code).toBe(0);
     const lines = stdout.split('\n');
     expect(lines.slice(0, 3)).toEqual([
@@ -161,7 +161,7 @@ describe('sluice inspect', () => {
       'used      9 of 100, 91 remaining',
     ]);
     expect(lines[3]).toMatch(new RegExp(`^resets {4}in (?:${SOON})$`));
-    // A high bar for the later one; the other may share its place.
+    // A high bar for the later entry; the other one may be in the same column.
     expect(lines[5]).toMatch(/^[·▁█]{60}$/);
     expect(lines[5]).toContain('█');
     expect(lines[6]).toMatch(/^1 min ago +now$/);
@@ -170,44 +170,44 @@ describe('sluice inspect', () => {
     expect(lines[10]).toMatch(new RegExp(`^.* ago +1 +in (?:${SOON})$`));
   });
 
-  test('shows the last ten and counts the rest', async () => {
+  test('inspect lists the newest ten entries and counts the others', async () => {
     for (let call = 0; call < 3; call++) {
       const checks = Array.from({ length: 4 }, () => ({ policy: 'perMinute', key: 'long' }));
       const body = JSON.stringify({ checks });
       await fetch(`${service.url}/v1/check`, { method: 'POST', body });
     }
-    const state = JSON.parse((await ask('inspect', 'perMinute', 'long', '--json')).stdout);
-    const { stdout } = await ask('inspect', 'perMinute', 'long');
+    const state = JSON.parse((await run('inspect', 'perMinute', 'long', '--json')).stdout);
+    const { stdout } = await run('inspect', 'perMinute', 'long');
     const rows = stdout.split('\n').filter((line) => / ago +\d+ +in /.test(line));
     expect(rows).toHaveLength(Math.min(10, state.entryCount));
     expect(stdout.includes('older')).toBe(state.entryCount > 10);
   });
 
-  test('shows a new key, a token bucket and an override', async () => {
-    expect((await ask('inspect', 'few', 'nobody')).stdout).toBe(
+  test('inspect shows an unused key, a token bucket and an override', async () => {
+    expect((await run('inspect', 'few', 'unused')).stdout).toBe(
       'policy    few (sliding-log, 1 h)\n' +
-        'key       nobody\n' +
+        'key       unused\n' +
         'used      0 of 2, 2 remaining\n' +
         'resets    now\n',
     );
-    await ask('check', 'steady', 'a', '--cost', '5');
-    const bucket = (await ask('inspect', 'steady', 'a')).stdout;
+    await run('check', 'steady', 'a', '--cost', '5');
+    const bucket = (await run('inspect', 'steady', 'a')).stdout;
     expect(bucket).toContain('policy    steady (token-bucket, 1 h)\n');
     expect(bucket).toMatch(/used {6}[45] of 20, 1[56] remaining\n/);
-    expect((await ask('inspect', 'perMinute', 'vip')).stdout).toContain(
+    expect((await run('inspect', 'perMinute', 'vip')).stdout).toContain(
       'override  limit 5000 (a friend)\n',
     );
   });
 
-  test('a key is nothing that a terminal obeys', async () => {
-    const words = ['inspect', 'few', 'a\u001b[2J/b', '--url', service.url];
-    const { stdout } = await onTerminal(words, { NO_COLOR: '1' }).ended;
+  test('inspect escapes control characters in a key', async () => {
+    const args = ['inspect', 'few', 'a\u001b[2J/b', '--url', service.url];
+    const { stdout } = await onTerminal(args, { NO_COLOR: '1' }).ended;
     expect(stdout).toContain('key       a\\u{1b}[2J/b');
     expect(stdout.replaceAll('\r', '')).not.toMatch(CONTROL);
   });
 });
 
-describe('the admin token', () => {
+describe('the admin token of reset', () => {
   let guarded: Serving;
   beforeAll(async () => {
     guarded = await serving(['--config', file('limits.yaml', CONFIG)], {
@@ -217,52 +217,52 @@ describe('the admin token', () => {
   afterAll(async () => {
     await guarded?.stop();
   });
-  const askGuarded = (words: string[], variables = {}) =>
-    runSluice(['reset', 'few', 'a', ...words], { SLUICE_URL: guarded.url, ...variables });
+  const runGuarded = (args: string[], variables = {}) =>
+    runSluice(['reset', 'few', 'a', ...args], { SLUICE_URL: guarded.url, ...variables });
 
   test('a missing admin token is reported with the flags that set it', async () => {
-    const { code, stderr } = await askGuarded([]);
+    const { code, stderr } = await runGuarded([]);
     expect(code).toBe(2);
     expect(stderr).toContain('Admin token required: set --token-file, --token or');
   });
 
   test('a wrong admin token is rejected and not printed', async () => {
-    const { code, stderr } = await askGuarded(['--token', 'wrong-but-long-enough']);
+    const { code, stderr } = await runGuarded(['--token', 'wrong-but-long-enough']);
     expect(code).toBe(2);
     expect(stderr).toContain('rejected the admin token');
     expect(stderr).not.toContain('wrong-but');
   });
 
-  test('is taken from a flag, a file or a variable', async () => {
+  test('the admin token is read from a flag, a file or a variable', async () => {
     const path = file('token', `${TOKEN}\n`);
-    expect((await askGuarded(['--token', TOKEN])).code).toBe(0);
-    expect((await askGuarded(['--token-file', path])).code).toBe(0);
-    expect((await askGuarded([], { SLUICE_ADMIN_TOKEN: TOKEN })).code).toBe(0);
-    expect((await askGuarded([], { SLUICE_ADMIN_TOKEN_FILE: path })).code).toBe(0);
+    expect((await runGuarded(['--token', TOKEN])).code).toBe(0);
+    expect((await runGuarded(['--token-file', path])).code).toBe(0);
+    expect((await runGuarded([], { SLUICE_ADMIN_TOKEN: TOKEN })).code).toBe(0);
+    expect((await runGuarded([], { SLUICE_ADMIN_TOKEN_FILE: path })).code).toBe(0);
     const other = { SLUICE_ADMIN_TOKEN: 'of another service' };
-    expect((await askGuarded(['--token-file', path], other)).code).toBe(0);
+    expect((await runGuarded(['--token-file', path], other)).code).toBe(0);
   });
 
   test('a missing token file is reported', async () => {
-    const { code, stderr } = await askGuarded(['--token-file', '/nowhere/token']);
+    const { code, stderr } = await runGuarded(['--token-file', '/nowhere/token']);
     expect(code).toBe(2);
     expect(stderr).toContain('Expected a readable file at `/nowhere/token`, got ENOENT');
   });
 
-  test('is not needed to check', async () => {
+  test('check needs no admin token', async () => {
     const { code } = await runSluice(['check', 'few', 'z'], { SLUICE_URL: `${guarded.url}/` });
     expect(code).toBe(0);
   });
 });
 
-describe('what is not a service', () => {
+describe('a server that is not a Sluice service', () => {
   const urlOf = (server: { address(): unknown }) =>
     `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
   const listening = async <T extends Server | ReturnType<typeof createTcpServer>>(server: T) => {
     await new Promise((resolve) => server.listen(0, '127.0.0.1', () => resolve(undefined)));
     return server;
   };
-  const answering = async (status: number, type: string, body: string) => {
+  const checkAgainst = async (status: number, type: string, body: string) => {
     const server = await listening(
       createServer((_, response) => response.writeHead(status, { 'content-type': type }).end(body)),
     );
@@ -290,8 +290,8 @@ describe('what is not a service', () => {
     [200, 'application/json', '{"hello":1}', 'Expected a decision from the service'],
     [200, 'application/json', 'null', 'Expected a decision from the service'],
     [400, 'application/problem+json', '{"detail":"\\u001b[2Jno"}', 'error: \\u{1b}[2Jno'],
-  ])('an answer %i of %s, %s, is told', async (status, type, body, message) => {
-    const { code, stdout, stderr } = await answering(status, type, body);
+  ])('a response %i of %s, %s, is reported', async (status, type, body, message) => {
+    const { code, stdout, stderr } = await checkAgainst(status, type, body);
     expect({ code, stdout }).toEqual({ code: 2, stdout: '' });
     expect(stderr).toContain(message);
     expect(stderr).not.toMatch(CONTROL);
@@ -307,8 +307,8 @@ describe('what is not a service', () => {
 
   test('a path in --url is reported', async () => {
     for (const url of [`${service.url}/v1`, `${service.url}/v1/check/`]) {
-      for (const words of [['check', 'few', 'path'], ['inspect', 'few', 'path'], ['top']]) {
-        const { code, stderr } = await runSluice([...words, '--url', url]);
+      for (const args of [['check', 'few', 'path'], ['inspect', 'few', 'path'], ['top']]) {
+        const { code, stderr } = await runSluice([...args, '--url', url]);
         expect(code).toBe(2);
         expect(stderr).toContain(`error: Expected --url without a path, such as ${service.url}, `);
       }
@@ -329,7 +329,7 @@ describe('what is not a service', () => {
   });
 
   test.each(['nowhere', 'ftp://127.0.0.1', '127.0.0.1:8080', ''])(
-    '%j is no URL of a service',
+    '--url %j is rejected',
     async (url) => {
       const { code, stderr } = await runSluice(['check', 'a', 'b', '--url', url]);
       expect(code).toBe(2);
