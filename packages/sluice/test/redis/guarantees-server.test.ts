@@ -1,4 +1,4 @@
-/** What holds when a server loses its data, and when there are two masters. */
+/** Bounds that hold when a server loses its data, and when there are two masters. */
 import { expect, it } from 'vitest';
 import { startRedis } from '../../../../tools/servers/redis.mjs';
 import { isFull, needRedis } from './campaign.ts';
@@ -16,7 +16,7 @@ import {
 
 needRedis();
 
-it('one server restarted k times without persistence: k + 1 copies and local shares', async () => {
+it('k restarts without persistence admit at most k + 1 limits and the local shares', async () => {
   const server = await startRedis();
   const load = loadOn({ url: server.url });
   const restarts = isFull ? 3 : 2;
@@ -40,7 +40,7 @@ it('one server restarted k times without persistence: k + 1 copies and local sha
   }
 });
 
-it('split brain with processes on both sides: one limit for each side', async () => {
+it('a split brain with processes on both sides admits at most the limit on each side', async () => {
   const [one, other] = await Promise.all([startRedis(), startRedis()]);
   await other.command('REPLICAOF', one.host, one.port);
   await waitFor('it replicates', async () =>
@@ -61,7 +61,7 @@ it('split brain with processes on both sides: one limit for each side', async ()
   }
 });
 
-it('a master without replicas admits nothing on the server if it needs one to write', async () => {
+it('a master that needs a replica to write admits nothing without replicas', async () => {
   const server = await startRedis({ args: ['--min-replicas-to-write', 1] });
   const load = loadOn({ url: server.url }, LONG_MS, 1);
   const isCalled = async (): Promise<boolean> =>

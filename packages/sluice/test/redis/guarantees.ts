@@ -1,8 +1,8 @@
 /**
- * Shared by the tests of "What holds when" in docs/redis.md, one for each row in which servers
- * fail: several processes check the same keys, and no window holds more than the row says. `copies`
- * is how many states of a key are alive in one window: the one that is lost, or left behind on a
- * stale master, and the one that follows it.
+ * Shared by the tests of the failure bounds in docs/redis.md, one for each row in which servers
+ * fail: several processes check the same keys, and no window holds more than the row allows.
+ * `copies` is how many states of a key exist in one window: the one that is lost, or left behind
+ * on a stale master, and its successor.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'vitest';
@@ -27,7 +27,7 @@ import { mostInAnyWindow } from './load.ts';
 
 export const PROCESSES = isFull ? 4 : 2;
 export const LIMIT = isFull ? 40 : 20;
-/** Longer than a test, so that one window holds the fault, what came before it and what follows. */
+/** Longer than a test, so that one window holds the calls before, during and after the fault. */
 export const LONG_MS = 60_000;
 /** Shorter than the time that two masters serve a planned failover: entries expire meanwhile. */
 export const SHORT_MS = 1500;
@@ -114,8 +114,8 @@ async function failOver(fault: Fault): Promise<CallRecord[]> {
 }
 
 /**
- * From now on the replicas receive nothing. What is sent to a stopped process waits in the buffers
- * of the system and would be read in the end, so it must be more than they hold.
+ * Stops replication to these replicas. Data for a stopped process waits in buffers of the system
+ * and would be read later, so this sends more than they hold.
  */
 export async function deafen(master: RedisServer, replicas: readonly RedisServer[]): Promise<void> {
   for (const replica of replicas) await replica.pause();
