@@ -5,7 +5,17 @@ import type { AddressInfo } from 'node:net';
 import { dirname, join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, describe, expect, test } from 'vitest';
-import { binary, CONTROL, onTerminal, Process, root, scratch, serving, sluice } from './running.ts';
+import {
+  binary,
+  CONTROL,
+  onTerminal,
+  Process,
+  root,
+  runSluice,
+  scratch,
+  serving,
+  sluice,
+} from './running.ts';
 
 const file = scratch();
 const TOKEN = 'a-token-that-is-hard-to-guess';
@@ -73,7 +83,7 @@ describe('sluice serve', () => {
   );
 
   test('the default address is 127.0.0.1:8080', async () => {
-    const { stdout } = await sluice(['serve', '--print-config']);
+    const { stdout } = await runSluice(['serve', '--print-config']);
     expect(stdout).toMatch(/^listen +127\.0\.0\.1:8080 +default$/m);
   });
 
@@ -180,7 +190,7 @@ describe('sluice serve', () => {
     const other = createServer();
     await new Promise((resolve) => other.listen(0, '127.0.0.1', () => resolve(undefined)));
     const grpc = `127.0.0.1:${(other.address() as AddressInfo).port}`;
-    const { code, stderr } = await sluice(['serve', '--listen', '127.0.0.1:0', '--grpc', grpc]);
+    const { code, stderr } = await runSluice(['serve', '--listen', '127.0.0.1:0', '--grpc', grpc]);
     other.close();
     expect(stderr).toContain(`error: ${grpc} is in use by another process`);
     expect(stderr).toContain('--grpc (SLUICE_GRPC)');
@@ -189,7 +199,7 @@ describe('sluice serve', () => {
 
   test('an address of another machine is reported and exits with 2', async () => {
     const token = { SLUICE_ADMIN_TOKEN: TOKEN };
-    const { code, stderr } = await sluice(['serve', '--listen', '192.0.2.1:80'], token);
+    const { code, stderr } = await runSluice(['serve', '--listen', '192.0.2.1:80'], token);
     expect(stderr).toContain('Cannot listen on 192.0.2.1:80 (EADDRNOTAVAIL)');
     expect(code).toBe(2);
   });
@@ -197,7 +207,7 @@ describe('sluice serve', () => {
   test('all problems of files, variables and flags are reported, and it exits with 1', async () => {
     const path = file('wrong.yaml', 'policies:\n  a: 100/1x\n  b: -1\nlogDenials: many\n');
     const words = ['serve', '--config', path, '--workers', 'x'];
-    const { code, stdout, stderr } = await sluice(words, { SLUICE_HEADERS: 'y' });
+    const { code, stdout, stderr } = await runSluice(words, { SLUICE_HEADERS: 'y' });
     expect({ code, stdout }).toEqual({ code: 1, stdout: '' });
     const reported = stderr.trimEnd().split('\n');
     expect(reported).toHaveLength(5);
@@ -210,7 +220,7 @@ describe('sluice serve', () => {
 
   test('an invalid file is reported without problems of settings that it would set', async () => {
     const path = file('token.yaml', `adminToken: ${TOKEN}\npolicies: { a: nonsense }\n`);
-    const { code, stderr } = await sluice(['serve', '--config', path, '--listen', ':0']);
+    const { code, stderr } = await runSluice(['serve', '--config', path, '--listen', ':0']);
     expect(code).toBe(1);
     expect(stderr.trimEnd().split('\n')).toHaveLength(1);
     expect(stderr).toContain('token.yaml:2:16: ');
@@ -223,7 +233,7 @@ describe('sluice serve', () => {
     [['--admin-token-file', '/nowhere/token'], /got ENOENT/],
     [['--listen', '0.0.0.0:0'], /can be reached from other machines/],
   ])('%j is reported without a stack trace and exits with 1', async (words, message) => {
-    const { code, stderr } = await sluice(['serve', '--listen', '127.0.0.1:0', ...words]);
+    const { code, stderr } = await runSluice(['serve', '--listen', '127.0.0.1:0', ...words]);
     expect(stderr).toMatch(message);
     expect(stderr).not.toMatch(/^ +at /m);
     expect(code).toBe(1);
