@@ -8,7 +8,7 @@ const pathOf = (name: string): string =>
   fileURLToPath(new URL(`../../../../tools/${name}`, import.meta.url));
 
 const isFull = process.env.SLUICE_CAMPAIGN === 'full';
-const SHORT = ['--seconds', '15', '--rate', '100', '--rules', '300', '--lenient'];
+const SHORT = ['--seconds', '5', '--rate', '100', '--rules', '300', '--lenient'];
 
 beforeAll(() => {
   execFileSync(pathOf('ensure-services'), ['openssl']);
