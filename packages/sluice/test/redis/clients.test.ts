@@ -18,7 +18,10 @@ const lazy = { lazyConnect: true } as const;
 const nodes = [{ host: '127.0.0.1', port: 1 }];
 const sentinel = { ...lazy, sentinels: nodes, name: 'main' };
 
-const warningsOf = (client: unknown) => connectionOf(client as RedisClient).warnings;
+const warningsOf = (client: unknown) => {
+  const { warnings, connectedWarnings } = connectionOf(client as RedisClient);
+  return [...warnings, ...(connectedWarnings?.() ?? [])];
+};
 const codesOf = (client: unknown): string[] => warningsOf(client).map(({ code }) => code);
 
 /** Returns the settings that the warnings recommend. */
@@ -111,6 +114,14 @@ describe.each([
   });
 });
 
+/** Returns a Cluster of node-redis with one connected node. */
+const connectedCluster = (defaults: object) => ({
+  sendCommand: async () => 'OK',
+  getSlotRandomNode: () => {},
+  slots: [],
+  masters: [{}, { client: createClient(defaults) }],
+});
+
 describe('warnings about node-redis', () => {
   it('warns by default about the offline queue and silent connections of node-redis', () => {
     expect(codesOf(createClient())).toEqual([QUEUE, SILENT]);
@@ -118,8 +129,12 @@ describe('warnings about node-redis', () => {
       'disableOfflineQueue: true',
       'pingInterval: 200 and socket.socketTimeout: 500',
     ]);
-    expect(codesOf(createCluster({ rootNodes: [] }))).toEqual([QUEUE, SILENT]);
-    expect(fixesOf(createCluster({ rootNodes: [] }))).toEqual([
+  });
+
+  it('a connected Cluster queues and keeps silent connections by default', () => {
+    expect(codesOf(createCluster({ rootNodes: [] }))).toEqual([]);
+    expect(codesOf(connectedCluster({}))).toEqual([QUEUE, SILENT]);
+    expect(fixesOf(connectedCluster({}))).toEqual([
       'defaults.disableOfflineQueue: true',
       'defaults.pingInterval: 200 and defaults.socket.socketTimeout: 500',
     ]);
@@ -133,7 +148,7 @@ describe('warnings about node-redis', () => {
 
   it('does not warn about the options of the guide', () => {
     expect(codesOf(createClient(NODE_REDIS))).toEqual([]);
-    expect(codesOf(createCluster({ rootNodes: [], ...NODE_REDIS_CLUSTER }))).toEqual([]);
+    expect(codesOf(connectedCluster(NODE_REDIS))).toEqual([]);
   });
 });
 

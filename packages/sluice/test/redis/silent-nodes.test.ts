@@ -12,7 +12,7 @@ function nodes() {
     return new Promise((resolve) => replies.push(() => resolve('OK')));
   });
   const nodeOf = (key: string) => ({ silent, well })[key];
-  return { replies, sent, send: sparingSilentNodes(sent, nodeOf, SILENT_MS) };
+  return { replies, sent, send: sparingSilentNodes(sent, nodeOf, () => SILENT_MS) };
 }
 
 describe('a node that sends no reply', () => {

@@ -42,6 +42,8 @@ export interface Connection {
   /** Whether the keys of one command must be in one slot. */
   readonly isCluster: boolean;
   readonly warnings: readonly RedisWarning[];
+  /** Returns warnings about options that the client exposes only while it is connected. */
+  readonly connectedWarnings?: () => readonly RedisWarning[];
   /** Adds a listener for connections; undefined for clients that emit no events. */
   readonly onReady: OnReady | undefined;
 }
@@ -146,51 +148,76 @@ function fromIoredis(client: IoredisLike): Connection {
   };
 }
 
-/** Checks the options of node-redis; `createSentinel` does not expose them. */
-function nodeRedisWarnings(client: Shape): RedisWarning[] {
-  const options = (client.options ?? client._options) as Shape | undefined;
+/** Checks the options of node-redis. `where` is the path to them in the options of a Cluster. */
+function nodeRedisWarnings(options: Shape | undefined, where = ''): RedisWarning[] {
   if (options === undefined) return [];
-  // A Cluster has the options of its nodes in `defaults`.
-  const nodes = (options.defaults ?? options) as Shape;
-  const where = isFunction(client, 'getSlotRandomNode') ? 'defaults.' : '';
   const warnings: RedisWarning[] = [];
-  if (nodes.disableOfflineQueue !== true) {
+  if (options.disableOfflineQueue !== true) {
     warnings.push(offlineQueue(`${where}disableOfflineQueue: true`));
   }
   // The timeout also closes idle connections, so pings must be more frequent.
-  const { socketTimeout } = (nodes.socket ?? {}) as Shape;
-  const isPinged = isPositive(nodes.pingInterval) && isPositive(socketTimeout);
-  if (!isPinged || (nodes.pingInterval as number) >= (socketTimeout as number)) {
+  const socketTimeout = socketTimeoutOf(options);
+  const isPinged = isPositive(options.pingInterval) && isPositive(socketTimeout);
+  if (!isPinged || (options.pingInterval as number) >= (socketTimeout as number)) {
     const fix = `${where}pingInterval: 200 and ${where}socket.socketTimeout: 500`;
     warnings.push(silentConnection(fix));
   }
   return warnings;
 }
 
+const socketTimeoutOf = ({ socket }: Shape): unknown =>
+  (socket as Shape | undefined)?.socketTimeout;
+
+/** The public properties of `createCluster()`. Its nodes have clients while it is connected. */
+interface NodeRedisCluster extends NodeRedisLike {
+  readonly masters: readonly ClusterNode[];
+  readonly slots: readonly { readonly master?: ClusterNode }[];
+}
+
+interface ClusterNode {
+  readonly client?: { readonly options?: Shape };
+}
+
 /** Sends to the node of a key. If the client has a socket timeout, spares silent nodes. */
-function clusterSend(client: NodeRedisLike): Send {
-  const send: Send = (args, key) => client.sendCommand(key, false, args);
-  const shape = client as unknown as Shape;
-  const { defaults } = (shape._options ?? {}) as { defaults?: { socket?: Shape } };
-  const socketTimeout = defaults?.socket?.socketTimeout;
-  if (!isPositive(socketTimeout)) return send;
-  const nodeOf = (key: string): object | undefined =>
-    (shape.slots as readonly { master?: object }[] | undefined)?.[slotOf(key)]?.master;
-  return sparingSilentNodes(send, nodeOf, (socketTimeout as number) / 2);
+function clusterSend(cluster: NodeRedisCluster): Send {
+  const masterOf = (key: string): ClusterNode | undefined => cluster.slots[slotOf(key)]?.master;
+  const silentMsOf = ({ client }: ClusterNode): number => {
+    const socketTimeout = socketTimeoutOf(client?.options ?? {});
+    return isPositive(socketTimeout) ? (socketTimeout as number) / 2 : Number.POSITIVE_INFINITY;
+  };
+  const send: Send = (args, key) => cluster.sendCommand(key, false, args);
+  return sparingSilentNodes(send, masterOf, silentMsOf);
+}
+
+function fromNodeRedisCluster(cluster: NodeRedisCluster): Connection {
+  const send = clusterSend(cluster);
+  return {
+    send,
+    info: () => send(['INFO', 'memory'], ''),
+    isCluster: true,
+    warnings: [],
+    connectedWarnings: () => {
+      const connected = cluster.masters.find(({ client }) => client !== undefined);
+      return nodeRedisWarnings(connected?.client?.options, 'defaults.');
+    },
+    onReady: onReadyOf(cluster, 'ready', 'node-ready'),
+  };
 }
 
 function fromNodeRedis(client: NodeRedisLike): Connection {
   const shape = client as unknown as Shape;
-  const isCluster = isFunction(shape, 'getSlotRandomNode');
+  if (isFunction(shape, 'getSlotRandomNode')) {
+    return fromNodeRedisCluster(client as NodeRedisCluster);
+  }
   const isSentinel = isFunction(shape, 'getSentinelNode');
-  let send: Send = (args) => client.sendCommand(args);
-  if (isCluster) send = clusterSend(client);
-  if (isSentinel) send = (args) => client.sendCommand(false, args);
+  const send: Send = (args) =>
+    isSentinel ? client.sendCommand(false, args) : client.sendCommand(args);
   return {
     send,
     info: () => send(['INFO', 'memory'], ''),
-    isCluster,
-    warnings: nodeRedisWarnings(shape),
+    isCluster: false,
+    // `createSentinel` does not expose its options.
+    warnings: nodeRedisWarnings(shape.options as Shape | undefined),
     onReady: onReadyOf(client, 'ready', 'node-ready'),
   };
 }

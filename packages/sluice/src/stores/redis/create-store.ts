@@ -91,12 +91,16 @@ export function redisStore(client: RedisClient, options: RedisStoreOptions = {})
   checkOption(isPlain, '`prefix` to be text without braces', prefix);
   checkOption(typeof onWarning === 'function', '`onWarning` to be a function', onWarning);
   checkOption([true, false, undefined].includes(cluster), '`cluster` to be a boolean', cluster);
-  const { send, info, warnings, onReady, ...connection } = connectionOf(client);
+  const { send, info, warnings, connectedWarnings, onReady, ...connection } = connectionOf(client);
   const isCluster = cluster ?? connection.isCluster;
   const warn = warnOnError(onWarning);
   for (const warning of warnings) warn(warning);
+  const onFirstReply = (): void => {
+    for (const warning of connectedWarnings?.() ?? []) warn(warning);
+    void checkEviction(info, warn);
+  };
   const batcher = new Batcher(
-    afterFirst(send, () => void checkEviction(info, warn)),
+    afterFirst(send, onFirstReply),
     isCluster,
     failure.deadlineMs ?? DEFAULT_DEADLINE_MS,
   );

@@ -15,13 +15,13 @@ interface Pending {
 
 /**
  * Returns a `send` that rejects at once while the node of a key has pending commands and has not
- * replied for `silentMs`. So the client's timeout can close the connection, after which the client
- * looks for the new master.
+ * replied for longer than `silentMsOf(node)`. So the client's timeout can close the connection,
+ * after which the client looks for the new master.
  */
-export function sparingSilentNodes(
+export function sparingSilentNodes<Node extends object>(
   send: Send,
-  nodeOf: (key: string) => object | undefined,
-  silentMs: number,
+  nodeOf: (key: string) => Node | undefined,
+  silentMsOf: (node: Node) => number,
 ): Send {
   const pendings = new WeakMap<object, Pending>();
   return (args, key) => {
@@ -31,8 +31,8 @@ export function sparingSilentNodes(
     const pending = pendings.get(node) ?? { count: 0, sinceMs: nowMs };
     pendings.set(node, pending);
     if (pending.count === 0) pending.sinceMs = nowMs;
-    else if (nowMs - pending.sinceMs > silentMs) {
-      return Promise.reject(new Error(`The node has not replied for ${silentMs} ms`));
+    else if (nowMs - pending.sinceMs > silentMsOf(node)) {
+      return Promise.reject(new Error(`The node has not replied for ${silentMsOf(node)} ms`));
     }
     pending.count++;
     return send(args, key).finally(() => {
