@@ -34,7 +34,7 @@ export function read<S extends z.ZodType>(value: Value, schema: S): Present<S> |
 }
 
 function parse(value: Value, schema: z.core.$ZodType): unknown {
-  const { def } = (schema as z.ZodType)._zod;
+  const { def } = schema as z.ZodType;
   switch (def.type) {
     case 'optional':
     case 'nullable':
@@ -74,7 +74,7 @@ function parseScalar(value: Value, schema: z.ZodType): unknown {
   const given = asWritten ? value.written : value.plain;
   const { success, data } = schema.safeParse(given);
   if (success) return data;
-  const isMisspelt = typeof given === 'string' && schema._zod.def.type === 'enum';
+  const isMisspelt = typeof given === 'string' && schema.def.type === 'enum';
   const hint = isMisspelt ? didYouMean(given, (schema as z.ZodEnum).options.map(String)) : '';
   return invalid(value, expected, hint);
 }
@@ -123,7 +123,7 @@ const parseObject = (value: Value, schema: z.ZodObject): unknown =>
 
 /** Returns the schema of a field's value without `optional` and `nullable`. */
 function inner(schema: z.core.$ZodType): z.core.$ZodType {
-  const { def } = schema._zod;
+  const { def } = schema as z.ZodType;
   const isWrapper = def.type === 'optional' || def.type === 'nullable';
   return isWrapper ? inner((def as z.core.$ZodOptionalDef).innerType) : schema;
 }
@@ -206,7 +206,7 @@ export class Fields<S extends Shape> {
   items(name: keyof S & string, labelOf: (place: number) => string): readonly Value[] {
     const schema = this.#shape[name];
     const value = this.at(name);
-    const isOptional = schema._zod.def.type === 'optional';
+    const isOptional = schema.def.type === 'optional';
     if (value.isMissing && (isOptional || this.#misspelt.has(name))) return [];
     const items = itemsOf(value, inner(schema) as z.ZodArray, labelOf);
     if (items === undefined) this.#isValid = false;
