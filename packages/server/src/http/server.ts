@@ -242,7 +242,9 @@ export class HttpServer {
   /** Requests are held meanwhile: clients that then reconnect would refill the backlog. */
   async #stopListening(timeoutMs: number, closed: () => void): Promise<void> {
     await drainBacklog({ accepted: () => this.#connections.accepted, timeoutMs });
-    // The method of http.Server would close idle connections at once.
+    // `close` of net.Server, the documented base class, keeps existing connections. `close` of
+    // http.Server also closes idle ones at once, which no option prevents: a client that is just
+    // sending a request on one would get a reset.
     NetServer.prototype.close.call(this.#server, () => this.#connections.whenEmpty(closed));
     const held = this.#held ?? [];
     this.#held = undefined;
