@@ -224,7 +224,7 @@ function memoryOf(algorithm, maxKeys) {
     { encoding: 'utf8' },
   );
   const keepsEntries = algorithm === 'sliding-log' || algorithm === 'sliding-buckets';
-  // As in docs/limiter.md: 43 bytes a key, 8 for evicted ones, a block of 32 for up to 3 entries.
+  // As in docs/library.md: 43 bytes a key, 8 for evicted ones, a block of 32 for up to 3 entries.
   const budget = maxKeys * (43 + 8 + (keepsEntries ? 32 : 0));
   return { algorithm, maxKeys, budget, ...JSON.parse(text) };
 }
