@@ -21,21 +21,24 @@ async function bytesHeld(): Promise<number> {
 }
 
 describe('memory store', () => {
-  it.each(ALGORITHMS)('%s releases memory after a burst, with traffic of a few keys', async (algorithm) => {
-    const clock = new ManualClock(START_MS);
-    const policies = { p: { limit: 100, window: '1m', algorithm } } as const;
-    const limiter = createLimiter({ policies, clock });
-    limiter.checkSync('p', 'steady-0');
-    const before = await bytesHeld();
-    for (let key = 0; key < BURST_KEYS; key++) limiter.checkSync('p', `burst-${key}`);
-    expect((await bytesHeld()) - before).toBeGreaterThan(3_000_000);
-    for (let call = 0; call < STEADY_CALLS; call++) {
-      if (call % 50 === 0) clock.advance(40);
-      limiter.checkSync('p', `steady-${call % 10}`);
-    }
-    expect(limiter.size).toBeLessThan(100);
-    expect((await bytesHeld()) - before).toBeLessThan(500_000);
-  });
+  it.each(ALGORITHMS)(
+    '%s releases memory after a burst, with traffic of a few keys',
+    async (algorithm) => {
+      const clock = new ManualClock(START_MS);
+      const policies = { p: { limit: 100, window: '1m', algorithm } } as const;
+      const limiter = createLimiter({ policies, clock });
+      limiter.checkSync('p', 'steady-0');
+      const before = await bytesHeld();
+      for (let key = 0; key < BURST_KEYS; key++) limiter.checkSync('p', `burst-${key}`);
+      expect((await bytesHeld()) - before).toBeGreaterThan(3_000_000);
+      for (let call = 0; call < STEADY_CALLS; call++) {
+        if (call % 50 === 0) clock.advance(40);
+        limiter.checkSync('p', `steady-${call % 10}`);
+      }
+      expect(limiter.size).toBeLessThan(100);
+      expect((await bytesHeld()) - before).toBeLessThan(500_000);
+    },
+  );
 
   it('releases memory after a burst on a policy that is no longer used', async () => {
     const clock = new ManualClock(START_MS);
