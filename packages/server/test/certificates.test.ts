@@ -31,7 +31,7 @@ afterEach(async () => {
   rmSync(folder, { recursive: true });
 });
 
-/** The name in the certificate that a new connection gets. */
+/** Resolves to the common name in the certificate that a new connection receives. */
 async function nameAt(port: number, protocol: keyof typeof ALPN = 'http'): Promise<string> {
   const options = { port, host: '127.0.0.1', rejectUnauthorized: false };
   const socket = connect({ ...options, ALPNProtocols: [ALPN[protocol]] });
@@ -41,8 +41,8 @@ async function nameAt(port: number, protocol: keyof typeof ALPN = 'http'): Promi
   return String(CN);
 }
 
-describe('a certificate that is replaced', () => {
-  test('new connections of HTTP and gRPC get a replaced certificate', async () => {
+describe('replaced certificates', () => {
+  test('new connections over HTTP and gRPC receive a replaced certificate', async () => {
     const files = writeTlsFiles(folder, 'first');
     const load = (): Promise<Config> => loadConfig([config]);
     const settings = { ...files, grpc: '127.0.0.1:0' };

@@ -20,12 +20,12 @@ const remaining = async (name: string, key: string): Promise<number> =>
 
 describe('POST /v1/check', () => {
   test('responds 200 to allowed and denied checks', async () => {
-    const answers = [];
-    for (let call = 0; call < 3; call++) answers.push(await check({ policy: 'few', key: 'a' }));
-    expect(answers.map(({ status }) => status)).toEqual([200, 200, 200]);
-    expect(answers.map(({ json }) => json.allowed)).toEqual([true, true, false]);
-    expect(answers[2].json.retryAfterMs).toBeGreaterThan(0);
-    expect(answers.map(({ json }) => json.receipt !== undefined)).toEqual([true, true, false]);
+    const responses = [];
+    for (let call = 0; call < 3; call++) responses.push(await check({ policy: 'few', key: 'a' }));
+    expect(responses.map(({ status }) => status)).toEqual([200, 200, 200]);
+    expect(responses.map(({ json }) => json.allowed)).toEqual([true, true, false]);
+    expect(responses[2].json.retryAfterMs).toBeGreaterThan(0);
+    expect(responses.map(({ json }) => json.receipt !== undefined)).toEqual([true, true, false]);
   });
 
   test('returns all fields of a decision', async () => {
@@ -98,10 +98,10 @@ describe('POST /v1/check', () => {
   });
 });
 
-describe('?enforce', () => {
+describe('POST /v1/check?enforce', () => {
   const body = { policy: 'few', key: 'enforced' };
 
-  test('enforce responds 429 with rate-limit headers to a denied check', async () => {
+  test('?enforce responds 429 with rate-limit headers to a denied check', async () => {
     const allowed = await check(body, '?enforce');
     expect(allowed.status).toBe(200);
     expect(allowed.headers.get('ratelimit')).toMatch(/^"few";r=1;t=\d+$/);
@@ -113,14 +113,17 @@ describe('?enforce', () => {
     expect(denied.headers.get('ratelimit-policy')).toBe('"few";q=2;w=60');
   });
 
-  test.each(['?enforce=false', '?enforce=0', ''])('enforce is off with %j', async (query) => {
-    const { status, headers } = await check({ ...body, cost: 2 }, query);
-    expect(status).toBe(200);
-    expect(headers.get('ratelimit')).toBeNull();
-  });
+  test.each(['?enforce=false', '?enforce=0', ''])(
+    'the query %j does not enforce the decision',
+    async (query) => {
+      const { status, headers } = await check({ ...body, cost: 2 }, query);
+      expect(status).toBe(200);
+      expect(headers.get('ratelimit')).toBeNull();
+    },
+  );
 
   test.each(['?enforce=maybe', '?enforce=TRUE', '?enforced', '?enforce&x=1', '?__proto__=1'])(
-    'refuses %j before anything is charged',
+    'rejects the query %j before it charges anything',
     async (query) => {
       const { status, json } = await check({ policy: 'few', key: query }, query);
       expect([status, json.code]).toEqual([400, 'ERR_INVALID_OPTION']);
@@ -128,7 +131,7 @@ describe('?enforce', () => {
     },
   );
 
-  test('enforce is rejected for a batch', async () => {
+  test('rejects ?enforce for a batch', async () => {
     const { status, json } = await check({ checks: [body] }, '?enforce');
     expect([status, json.code]).toEqual([400, 'ERR_INVALID_OPTION']);
   });
@@ -149,18 +152,23 @@ describe('POST /v1/peek', () => {
   });
 });
 
-describe('invalid check', () => {
+describe('invalid checks', () => {
   const few = { policy: 'few', key: 'wrong' };
   const limitsOf = (count: number) =>
     Array.from({ length: count }, (_, at) => ({ policy: 'many', key: `k${at}` }));
-  type Wrong = readonly [what: string, code: string, pointer: string, body: unknown];
+  type Wrong = readonly [description: string, code: string, pointer: string, body: unknown];
   const wrong: readonly Wrong[] = [
     ['a list', 'ERR_INVALID_CHECK', '', []],
     ['null', 'ERR_INVALID_CHECK', '', null],
     ['text', 'ERR_INVALID_CHECK', '', 'text'],
-    ['nothing', 'ERR_UNKNOWN_POLICY', '/policy', {}],
-    ['a policy that is not there', 'ERR_UNKNOWN_POLICY', '/policy', { policy: 'none', key: 'a' }],
-    ['a policy of all objects', 'ERR_UNKNOWN_POLICY', '/policy', { policy: '__proto__', key: 'a' }],
+    ['an empty object', 'ERR_UNKNOWN_POLICY', '/policy', {}],
+    ['an unknown policy', 'ERR_UNKNOWN_POLICY', '/policy', { policy: 'none', key: 'a' }],
+    [
+      'a policy named __proto__',
+      'ERR_UNKNOWN_POLICY',
+      '/policy',
+      { policy: '__proto__', key: 'a' },
+    ],
     ['a list for a policy', 'ERR_UNKNOWN_POLICY', '/policy', { policy: ['few'], key: 'a' }],
     [
       "the service's own policy",
@@ -172,17 +180,22 @@ describe('invalid check', () => {
     ['null for a key', 'ERR_INVALID_KEY', '/key', { policy: 'few', key: null }],
     ['an object for a key', 'ERR_INVALID_KEY', '/key', { policy: 'few', key: {} }],
     ['a number for a key', 'ERR_INVALID_KEY', '/key', { policy: 'few', key: 5 }],
-    ['parts within parts', 'ERR_INVALID_KEY', '/key', { policy: 'few', key: [['a']] }],
-    ['null for a part', 'ERR_INVALID_KEY', '/key', { policy: 'few', key: [null] }],
-    ['no parts', 'ERR_INVALID_KEY', '/key', { policy: 'few', key: [] }],
+    ['a nested list of key parts', 'ERR_INVALID_KEY', '/key', { policy: 'few', key: [['a']] }],
+    ['null for a key part', 'ERR_INVALID_KEY', '/key', { policy: 'few', key: [null] }],
+    ['an empty list of key parts', 'ERR_INVALID_KEY', '/key', { policy: 'few', key: [] }],
     ['a long key', 'ERR_INVALID_KEY', '/key', { policy: 'few', key: 'x'.repeat(1025) }],
     ['half a surrogate pair', 'ERR_INVALID_KEY', '/key', { policy: 'few', key: 'a\ud800b' }],
-    ['half a pair in a part', 'ERR_INVALID_KEY', '/key', { policy: 'few', key: ['\udc00'] }],
+    [
+      'half a surrogate pair in a part',
+      'ERR_INVALID_KEY',
+      '/key',
+      { policy: 'few', key: ['\udc00'] },
+    ],
     ['a number for an id', 'ERR_INVALID_KEY', '/id', { ...few, id: 7 }],
     ['a list for an id', 'ERR_INVALID_KEY', '/id', { ...few, id: ['a'] }],
     ['an empty id', 'ERR_INVALID_KEY', '/id', { ...few, id: '' }],
     ['a long id', 'ERR_INVALID_KEY', '/id', { ...few, id: 'x'.repeat(1001) }],
-    ['half a pair for an id', 'ERR_INVALID_KEY', '/id', { ...few, id: '\ud800' }],
+    ['half a surrogate pair for an id', 'ERR_INVALID_KEY', '/id', { ...few, id: '\ud800' }],
     ...[-1, 0, 1.5, '1', true, null, [], {}, 2 ** 53, 1e308].map(
       (cost): Wrong => [
         `a cost of ${JSON.stringify(cost)}`,
@@ -199,7 +212,7 @@ describe('invalid check', () => {
       { policy: 'bucket', key: 'b', cost: 11 },
     ],
     [
-      'two costs',
+      'both a cost and an operation',
       'ERR_INVALID_COST',
       '/cost',
       { ...few, policy: 'many', cost: 1, operation: 'search' },
@@ -211,11 +224,16 @@ describe('invalid check', () => {
       { ...few, operation: 'search' },
     ],
     ['null for an operation', 'ERR_UNKNOWN_OPERATION', '/operation', { ...few, operation: null }],
-    ['an unknown action', 'ERR_INVALID_OPTION', '/onFailure', { ...few, onFailure: 'shrug' }],
+    [
+      'an unknown failure action',
+      'ERR_INVALID_OPTION',
+      '/onFailure',
+      { ...few, onFailure: 'shrug' },
+    ],
     ['a misspelt field', 'ERR_INVALID_BODY', '/costs', { ...few, costs: 1 }],
     ['a field that needs escaping', 'ERR_INVALID_BODY', '/a~1b~0c', { ...few, 'a/b~c': 1 }],
     ['an id of one limit', 'ERR_INVALID_BODY', '/limits/0/id', { limits: [{ ...few, id: 'a' }] }],
-    ['both forms at once', 'ERR_INVALID_BODY', '/policy', { limits: [few], policy: 'few' }],
+    ['limits beside a policy', 'ERR_INVALID_BODY', '/policy', { limits: [few], policy: 'few' }],
     ['no limits', 'ERR_INVALID_CHECK', '/limits', { limits: [] }],
     ['an object for limits', 'ERR_INVALID_CHECK', '/limits', { limits: {} }],
     ['65 limits', 'ERR_INVALID_CHECK', '/limits', { limits: limitsOf(65) }],
@@ -223,33 +241,41 @@ describe('invalid check', () => {
     ['a number for a limit', 'ERR_INVALID_CHECK', '/limits/1', { limits: [few, 5] }],
     ['no checks', 'ERR_INVALID_CHECK', '/checks', { checks: [] }],
     ['1,001 checks', 'ERR_INVALID_CHECK', '/checks', { checks: Array(1001).fill(few) }],
-    ['many', 'ERR_INVALID_CHECK', '/checks', { checks: Array(65).fill({ limits: limitsOf(64) }) }],
+    [
+      'more than 4,096 limits in a batch',
+      'ERR_INVALID_CHECK',
+      '/checks',
+      { checks: Array(65).fill({ limits: limitsOf(64) }) },
+    ],
     ['an id of a batch', 'ERR_INVALID_BODY', '/id', { checks: [few], id: 'a' }],
     ['a batch in a batch', 'ERR_INVALID_BODY', '/checks/0/checks', { checks: [{ checks: [few] }] }],
   ];
 
-  test.each(wrong)('reports %s as %s at %j', async (_what, code, pointer, body) => {
-    const { status, json, headers } = await check(body);
-    expect(headers.get('content-type')).toBe('application/problem+json');
-    expect(json).toMatchObject({ status: 400, code, pointer });
-    expect(json.detail).toMatch(/^Expected /);
-    expect(status).toBe(400);
-    expect(await remaining('few', 'wrong')).toBe(2);
-  });
+  test.each(wrong)(
+    'rejects %s with %s at the pointer %j',
+    async (_description, code, pointer, body) => {
+      const { status, json, headers } = await check(body);
+      expect(headers.get('content-type')).toBe('application/problem+json');
+      expect(json).toMatchObject({ status: 400, code, pointer });
+      expect(json.detail).toMatch(/^Expected /);
+      expect(status).toBe(400);
+      expect(await remaining('few', 'wrong')).toBe(2);
+    },
+  );
 
-  const ok = { policy: 'many', key: 'sound' };
+  const valid = { policy: 'many', key: 'valid' };
   test.each([
     ['policy', 'ERR_UNKNOWN_POLICY', { policy: 'none', key: 'a' }],
     ['key', 'ERR_INVALID_KEY', { policy: 'few', key: '' }],
     ['cost', 'ERR_INVALID_COST', { ...few, cost: 0 }],
     ['cost', 'ERR_COST_ABOVE_LIMIT', { ...few, cost: 3 }],
     ['operation', 'ERR_UNKNOWN_OPERATION', { ...few, operation: 'search' }],
-  ])('points to limit %s of several with %s', async (field, code, bad) => {
+  ])('the pointer locates an invalid %s among several limits (%s)', async (field, code, bad) => {
     const places: readonly [pointer: string, body: unknown][] = [
-      ['/limits/1', { limits: [ok, bad] }],
-      ['/checks/1', { checks: [ok, bad] }],
-      ['/checks/1/limits/0', { checks: [ok, { limits: [bad] }] }],
-      ['/checks/1/limits/2', { checks: [ok, { limits: [ok, few, bad] }] }],
+      ['/limits/1', { limits: [valid, bad] }],
+      ['/checks/1', { checks: [valid, bad] }],
+      ['/checks/1/limits/0', { checks: [valid, { limits: [bad] }] }],
+      ['/checks/1/limits/2', { checks: [valid, { limits: [valid, few, bad] }] }],
     ];
     for (const [place, body] of places) {
       expect((await check(body)).json).toMatchObject({ code, pointer: `${place}/${field}` });
@@ -259,18 +285,18 @@ describe('invalid check', () => {
   test.each([
     ['id', { id: '' }],
     ['onFailure', { onFailure: 'shrug' }],
-  ])('points to the %s of a check in a batch', async (field, bad) => {
-    const { json } = await check({ checks: [ok, { limits: [few], ...bad }] });
+  ])('the pointer locates an invalid %s of a check in a batch', async (field, bad) => {
+    const { json } = await check({ checks: [valid, { limits: [few], ...bad }] });
     expect(json.pointer).toBe(`/checks/1/${field}`);
   });
 
-  test('points to the operation if its cost is above the override', async () => {
+  test('the pointer locates an operation whose cost exceeds the override', async () => {
     await running.post('/v1/overrides', { policy: 'many', key: 'small', limit: 20 });
     const { json } = await check({ policy: 'many', key: 'small', operation: 'search' });
     expect(json).toMatchObject({ code: 'ERR_COST_ABOVE_LIMIT', pointer: '/operation' });
   });
 
-  test('reports a missing field as nothing', async () => {
+  test('the problem detail shows a missing field as "nothing"', async () => {
     const details = [await check({ key: 'a' }), await check({ limits: [{ policy: 'few' }] })];
     expect(details.map(({ json }) => json.detail)).toEqual([
       'Expected a policy, one of: few many watched bucket, got nothing',

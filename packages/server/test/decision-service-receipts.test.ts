@@ -33,13 +33,13 @@ async function charge(
   return receipt!;
 }
 
-/** The same store, once answering at once and once later. */
+/** One store replies synchronously, the other asynchronously. */
 const stores: readonly [string, () => Store][] = [
-  ['in this process', () => memoryStore()],
-  ['that answers later', () => fallibleStore().store],
+  ['that replies synchronously', () => memoryStore()],
+  ['that replies asynchronously', () => fallibleStore().store],
 ];
 
-describe.each(stores)('the receipt of a check with an id, over a store %s', (_, open) => {
+describe.each(stores)('receipts of checks with an id, with a store %s', (_, open) => {
   const policies = [
     policy('a', 10, '1m'),
     policy('b', 10, '1h'),
@@ -48,7 +48,7 @@ describe.each(stores)('the receipt of a check with an id, over a store %s', (_, 
   const decisionServiceOf = (store = open()): DecisionService =>
     new DecisionService(store, policies);
 
-  test('refunds only the charge of the receipt', async () => {
+  test('a receipt refunds only its own charge', async () => {
     const decisionService = decisionServiceOf();
     const checks: readonly (readonly LimitRequest[])[] = [
       [{ policy: 'a', key: 'k' }],
@@ -68,7 +68,7 @@ describe.each(stores)('the receipt of a check with an id, over a store %s', (_, 
     for (const receipt of receipts) expect((await decisionService.refund(receipt)).used).toBe(true);
   });
 
-  test('a charge after the window has another receipt id', async () => {
+  test('a charge with the same id in a later window has another receipt id', async () => {
     const decisionService = decisionServiceOf();
     const limits = [{ policy: 'a', key: 'k' }];
     const first = await charge(decisionService, limits, 'X');
@@ -91,7 +91,7 @@ describe.each(stores)('the receipt of a check with an id, over a store %s', (_, 
   });
 
   test('each charge under one id has its own receipt id', () => {
-    const names = new Set<string>();
+    const ids = new Set<string>();
     for (let at = 0; at < 100_000; at++) {
       const [key, atMs] = [`key-${at % 100}`, 1_763_200_000_000 + Math.floor(at / 100)];
       const limit = { policy: 'a', key, cost: 1, atMs };
@@ -100,9 +100,9 @@ describe.each(stores)('the receipt of a check with an id, over a store %s', (_, 
         allowed: true,
         receipt: { charges: [limit] },
       } as unknown as CheckResult;
-      names.add(receiptOf({ allowed: true, result, shadow: [], peek: false }, 'X')!.id);
+      ids.add(receiptOf({ allowed: true, result, shadow: [], peek: false }, 'X')!.id);
     }
-    expect(names.size).toBe(100_000);
+    expect(ids.size).toBe(100_000);
   });
 
   test('another shadow charge does not change the receipt id', async () => {
@@ -119,7 +119,7 @@ describe.each(stores)('the receipt of a check with an id, over a store %s', (_, 
     expect(await decisionService.refund(again)).toEqual({ change: 0, used: true });
   });
 
-  test('distinguishes the longest check ids', async () => {
+  test('check ids of the maximum length have distinct receipts', async () => {
     const decisionService = decisionServiceOf();
     const start = 'x'.repeat(MAX_ID_LENGTH - 2);
     for (const id of [`${start}\u{1f600}`, `${start}\u{1f601}`]) {
@@ -155,7 +155,7 @@ test('on Redis the charges under one id have separate receipts', async () => {
   expect((await one.refund(first)).used).toBe(false);
   expect(await one.refund(second)).toEqual({ change: -1, used: false });
   expect(await other.refund(second)).toEqual({ change: 0, used: true });
-  // The bucket refills one a second meanwhile.
+  // The bucket refills one token per second meanwhile.
   expect((await other.refund(third)).change).toBeLessThanOrEqual(-40);
   await vi.waitUntil(() => Date.now() > third.charges[0].atMs + 2300, { timeout: 20_000 });
   expect(await one.refund(third)).toEqual({ change: 0, used: true });
@@ -166,7 +166,7 @@ test('on Redis the charges under one id have separate receipts', async () => {
   await redis.stop();
 });
 
-describe('a receipt that was used', () => {
+describe('used receipts', () => {
   const other = { policy: 'p', key: 'k' };
 
   test('a used receipt is stored until the token bucket has refilled the charge', async () => {
@@ -190,7 +190,7 @@ describe('a receipt that was used', () => {
     ['sliding-buckets', { buckets: 1 }],
     ['token-bucket', {}],
     ['token-bucket', { burst: 300 }],
-  ])('a used receipt of a busy %s of %o refunds nothing', async (algorithm, more) => {
+  ])('a used receipt of a busy %s policy with %o refunds nothing', async (algorithm, more) => {
     const decisionService = new DecisionService(memoryStore(), [
       policy('p', 30, '10s', { algorithm, ...more }),
     ]);
@@ -224,7 +224,7 @@ describe('a receipt that was used', () => {
   });
 });
 
-describe('a receipt that comes late', () => {
+describe('late receipts', () => {
   const bucket = (limit: number, more: object = {}): PolicyConfig =>
     policy('p', limit, '1s', { algorithm: 'token-bucket', ...more });
   const busy = async (decisionService: DecisionService, seconds: number): Promise<void> => {
@@ -257,7 +257,7 @@ describe('a receipt that comes late', () => {
   });
 });
 
-test('used receipts take no key and evict no counter', async () => {
+test('used receipts occupy no key and evict no counter', async () => {
   const store = memoryStore({ maxKeys: 1000 });
   const decisionService = new DecisionService(store, [
     policy('clients', 10, '1h'),

@@ -1,4 +1,4 @@
-/** What lies in deploy/ and docs/operations.md, compared with the service that it is about. */
+/** The files in deploy/ and docs/operations.md agree with the service. */
 import { execFileSync, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -13,7 +13,7 @@ import { flagOf, SETTING_NAMES, SETTINGS, variableOf } from '../src/settings.ts'
 import { openStore } from '../src/stores/index.ts';
 import { policy, type Running, settingsOf, startRunning } from './running.ts';
 
-// biome-ignore lint/suspicious/noExplicitAny: tests look into whatever the files say.
+// biome-ignore lint/suspicious/noExplicitAny: tests read any field of the files.
 type Data = any;
 
 const ROOT = new URL('../../../', import.meta.url).pathname;
@@ -28,8 +28,8 @@ const inMs = (text: string): number => Number.parseInt(text, 10) * 1000;
 
 describe('the Dockerfile', () => {
   const text = read('deploy/Dockerfile').replaceAll('\\\n', ' ');
-  const lines = (word: string): string[] =>
-    [...text.matchAll(new RegExp(`^${word} +(.*)$`, 'gm'))].map(([, rest]) => rest.trim());
+  const lines = (instruction: string): string[] =>
+    [...text.matchAll(new RegExp(`^${instruction} +(.*)$`, 'gm'))].map(([, rest]) => rest.trim());
   const copied = lines('COPY')
     .filter((line) => !line.startsWith('--from'))
     .flatMap((line) => line.split(/ +/).slice(0, -1));
@@ -37,19 +37,19 @@ describe('the Dockerfile', () => {
     lines('ENV').flatMap((line) => line.split(/ +/).map((pair) => pair.split('='))),
   );
 
-  test('copies what is there, and what its ignore file lets through', () => {
+  test('copies existing files, exactly those that its ignore file includes', () => {
     expect(copied.length).toBeGreaterThan(5);
-    const isLet = new Set(
+    const included = new Set(
       [...read('deploy/Dockerfile.dockerignore').matchAll(/^!(.*)$/gm)].map(([, path]) => path),
     );
     for (const path of copied) {
       expect(existsSync(join(ROOT, path)), path).toBe(true);
-      expect(isLet.has(path), path).toBe(true);
+      expect(included.has(path), path).toBe(true);
     }
-    expect([...isLet].sort()).toEqual([...copied].sort());
+    expect([...included].sort()).toEqual([...copied].sort());
   });
 
-  test('has every workspace that the manifest asks for', () => {
+  test('copies every workspace of package.json', () => {
     const { workspaces } = JSON.parse(read('package.json'));
     for (const workspace of workspaces) {
       const [folder] = workspace.split('/');
@@ -57,7 +57,7 @@ describe('the Dockerfile', () => {
     }
   });
 
-  test('starts what the command line package has, as nobody in particular', () => {
+  test('starts the binary of the command line package as an unprivileged user', () => {
     const [entry] = lines('ENTRYPOINT');
     const [program, path] = JSON.parse(entry) as string[];
     const inside = path.replace(`${lines('WORKDIR').at(-1)}/`, '');
@@ -68,7 +68,7 @@ describe('the Dockerfile', () => {
     expect(lines('USER').at(-1)).toMatch(/^[1-9]\d*:[1-9]\d*$/);
   });
 
-  test('sets variables that there are, and ports that agree', () => {
+  test('sets existing SLUICE_ variables, and its ports agree with them', () => {
     const own = Object.keys(environment).filter((name) => name.startsWith('SLUICE_'));
     expect(own.length).toBeGreaterThan(1);
     for (const name of own) expect(variables.has(name), name).toBe(true);
@@ -79,10 +79,10 @@ describe('the Dockerfile', () => {
     expect(folder).toBe(environment.SLUICE_CONFIG);
   });
 
-  test('has a health check that tells a service from none', async () => {
+  test('the health check exits with 0 if the service runs, otherwise with 1', async () => {
     const command = JSON.parse(/CMD (\[.*\])/.exec(lines('HEALTHCHECK')[0])![1]) as string[];
     const exitCode = async (port: number): Promise<number> => {
-      const [program, ...args] = command.map((word) => word.replace('8080', String(port)));
+      const [program, ...args] = command.map((arg) => arg.replace('8080', String(port)));
       const [code] = await once(spawn(program, args), 'exit');
       return code;
     };
@@ -95,7 +95,7 @@ describe('the Dockerfile', () => {
 });
 
 describe('the example configuration', () => {
-  test('is right, and that of Kubernetes is the same', async () => {
+  test('the example configuration is valid and the same in the ConfigMap', async () => {
     const config = await loadConfig([join(ROOT, 'deploy/config')]);
     expect(config.policies.map(({ name }) => name)).toEqual(['perSecond', 'perMinute']);
     const { data } = yamlOf('deploy/kubernetes/configmap.yaml');
@@ -107,7 +107,7 @@ describe('the example configuration', () => {
 describe('compose.yaml', () => {
   const { services, secrets } = yamlOf('deploy/compose.yaml');
 
-  test('mounts what is there, and builds by the Dockerfile', () => {
+  test('compose.yaml mounts existing files and builds with the Dockerfile', () => {
     const mounts = Object.values<Data>(services).flatMap(({ volumes = [] }) => volumes as string[]);
     expect(mounts.length).toBeGreaterThan(3);
     for (const mount of mounts) {
@@ -117,7 +117,7 @@ describe('compose.yaml', () => {
     expect(existsSync(join(ROOT, 'deploy', context, dockerfile))).toBe(true);
   });
 
-  test('sets variables that there are, and is reached from this machine alone', () => {
+  test('compose.yaml sets existing variables and publishes ports on loopback only', () => {
     const { environment, ports } = services.sluice;
     for (const name of Object.keys(environment)) expect(variables.has(name), name).toBe(true);
     expect(ports).toEqual(['127.0.0.1:8080:8080', '127.0.0.1:8081:8081']);
@@ -129,12 +129,12 @@ describe('compose.yaml', () => {
     expect(environment.SLUICE_STORE).toBe('redis://redis:6379');
   });
 
-  test('lets Redis evict nothing, and waits until all is answered', () => {
+  test('compose.yaml disables eviction in Redis and allows for the drain time', () => {
     expect(services.redis.command).toContain('--maxmemory-policy noeviction');
     expect(inMs(services.sluice.stop_grace_period)).toBeGreaterThan(drainMs);
   });
 
-  test('has Prometheus ask with the token, and Grafana ask Prometheus', () => {
+  test('Prometheus scrapes with the admin token, and Grafana reads Prometheus', () => {
     const [job] = yamlOf('deploy/prometheus/prometheus.yaml').scrape_configs;
     expect(job.authorization.credentials_file).toBe('/run/secrets/admin-token');
     expect(job.static_configs[0].targets).toEqual(['sluice:8080']);
@@ -148,7 +148,7 @@ describe('sluice.service', () => {
   const text = read('deploy/sluice.service').replaceAll('\\\n', ' ');
   const setting = (name: string): string => new RegExp(`^${name}=(.*)$`, 'm').exec(text)![1];
 
-  test('starts with flags that there are, reloads by SIGHUP and waits for the end', () => {
+  test('the unit starts with existing flags, reloads by SIGHUP and allows draining', () => {
     const given = flagsIn(setting('ExecStart'));
     expect(given.length).toBeGreaterThan(3);
     for (const flag of given) expect(flags.has(flag), flag).toBe(true);
@@ -156,23 +156,26 @@ describe('sluice.service', () => {
     expect(inMs(setting('TimeoutStopSec'))).toBeGreaterThan(drainMs);
   });
 
-  test.runIf(existsSync('/usr/bin/systemd-analyze'))('is what systemd understands', () => {
-    const folder = mkdtempSync(join(tmpdir(), 'sluice-systemd-'));
-    const path = join(folder, 'sluice.service');
-    // It looks whether the program is there.
-    writeFileSync(path, text.replace('/usr/bin/sluice', process.execPath));
-    const verify = spawnSync('systemd-analyze', ['verify', '--man=no', path]);
-    const said = `${verify.stdout}${verify.stderr}`
-      .split('\n')
-      .filter((line) => line.includes(path));
-    const safe = ['security', '--offline=true', '--threshold=20', path];
-    const { status } = spawnSync('systemd-analyze', safe);
-    rmSync(folder, { recursive: true });
-    expect([said, verify.status, status]).toEqual([[], 0, 0]);
-  });
+  test.runIf(existsSync('/usr/bin/systemd-analyze'))(
+    'systemd accepts the unit and rates it as secure',
+    () => {
+      const folder = mkdtempSync(join(tmpdir(), 'sluice-systemd-'));
+      const path = join(folder, 'sluice.service');
+      // systemd checks that the program exists.
+      writeFileSync(path, text.replace('/usr/bin/sluice', process.execPath));
+      const verify = spawnSync('systemd-analyze', ['verify', '--man=no', path]);
+      const output = `${verify.stdout}${verify.stderr}`
+        .split('\n')
+        .filter((line) => line.includes(path));
+      const security = ['security', '--offline=true', '--threshold=20', path];
+      const { status } = spawnSync('systemd-analyze', security);
+      rmSync(folder, { recursive: true });
+      expect([output, verify.status, status]).toEqual([[], 0, 0]);
+    },
+  );
 });
 
-describe('the manifests for Kubernetes', () => {
+describe('the Kubernetes manifests', () => {
   const files = readdirSync(join(ROOT, 'deploy/kubernetes'));
   const objects: Data[] = files.flatMap((file) =>
     parseAllDocuments(read(`deploy/kubernetes/${file}`)).map((each) => {
@@ -180,27 +183,27 @@ describe('the manifests for Kubernetes', () => {
       return each.toJS();
     }),
   );
-  const of = (kind: string): Data => objects.find((each) => each.kind === kind);
-  const { spec } = of('Deployment');
+  const manifest = (kind: string): Data => objects.find((each) => each.kind === kind);
+  const { spec } = manifest('Deployment');
   const pod = spec.template.spec;
   const [container] = pod.containers;
 
-  test('are all that is applied', () => {
-    const { resources } = of('Kustomization');
+  test('the kustomization lists every manifest', () => {
+    const { resources } = manifest('Kustomization');
     expect([...resources, 'kustomization.yaml'].sort()).toEqual([...files].sort());
   });
 
-  test('speak of the same pods', () => {
+  test('all manifests refer to the same pods, Deployment and ConfigMap', () => {
     const { labels } = spec.template.metadata;
     expect(spec.selector.matchLabels).toEqual(labels);
-    expect(of('Service').spec.selector).toEqual(labels);
-    expect(of('PodDisruptionBudget').spec.selector.matchLabels).toEqual(labels);
-    const { name } = of('Deployment').metadata;
-    expect(of('HorizontalPodAutoscaler').spec.scaleTargetRef.name).toBe(name);
-    expect(of('ConfigMap').metadata.name).toBe(pod.volumes[0].configMap.name);
+    expect(manifest('Service').spec.selector).toEqual(labels);
+    expect(manifest('PodDisruptionBudget').spec.selector.matchLabels).toEqual(labels);
+    const { name } = manifest('Deployment').metadata;
+    expect(manifest('HorizontalPodAutoscaler').spec.scaleTargetRef.name).toBe(name);
+    expect(manifest('ConfigMap').metadata.name).toBe(pod.volumes[0].configMap.name);
   });
 
-  test('give flags and variables that there are, and ports that agree', () => {
+  test('the container has existing flags and variables, and its ports agree', () => {
     const args: string[] = container.args;
     for (const flag of flagsIn(args.join(' '))) expect(flags.has(flag), flag).toBe(true);
     for (const { name } of container.env) expect(variables.has(name), name).toBe(true);
@@ -209,12 +212,12 @@ describe('the manifests for Kubernetes', () => {
     for (const { name, containerPort } of container.ports) {
       expect(containerPort).toBe(ports[name as 'http' | 'grpc']);
     }
-    for (const { name, port, targetPort } of of('Service').spec.ports) {
+    for (const { name, port, targetPort } of manifest('Service').spec.ports) {
       expect([targetPort, port]).toEqual([name, ports[name as 'http' | 'grpc']]);
     }
   });
 
-  test('mount what the process is told to read', () => {
+  test('the mounts contain the configuration and token that the process reads', () => {
     const [config, token] = container.volumeMounts;
     expect(container.args[container.args.indexOf('--config') + 1]).toBe(config.mountPath);
     const file = container.env.find((each: Data) => each.name === 'SLUICE_ADMIN_TOKEN_FILE').value;
@@ -222,7 +225,7 @@ describe('the manifests for Kubernetes', () => {
     expect(file).toBe(`${token.mountPath}/${path}`);
   });
 
-  test('ask for health where it is told, and leave time to stop', async () => {
+  test('the probes use existing paths, and the grace period allows draining', async () => {
     const running = await startRunning();
     for (const probe of [container.livenessProbe, container.readinessProbe]) {
       const { path, port } = probe.httpGet;
@@ -235,17 +238,17 @@ describe('the manifests for Kubernetes', () => {
     expect(pod.terminationGracePeriodSeconds * 1000).toBeGreaterThan(pauseMs + ownDrainMs);
   });
 
-  test.runIf(existsSync('/usr/bin/kubectl'))('are what kubectl understands', () => {
+  test.runIf(existsSync('/usr/bin/kubectl'))('kubectl builds all manifests', () => {
     const built = execFileSync('kubectl', ['kustomize', join(ROOT, 'deploy/kubernetes')]);
     const kinds = parseAllDocuments(String(built)).map((each) => each.toJS().kind);
     expect(kinds.length).toBe(files.length - 1);
   });
 });
 
-describe('metrics are known by their names', () => {
+describe('metrics in deploy/ and docs/operations.md', () => {
   let redis: RedisServer;
   const runnings: Running[] = [];
-  /** By name, from a service with either store. */
+  /** All metrics by name, from services with the memory store and with Redis. */
   const known = new Map<string, { type: string; help: string; labels: Set<string> }>();
 
   beforeAll(async () => {
@@ -256,7 +259,7 @@ describe('metrics are known by their names', () => {
     runnings.push(await startRunning({ config }), await startRunning({ config, store }));
     await redis.stop();
     for (const running of runnings) {
-      // Once without Redis, so that every metric has a value.
+      // Redis is stopped, so that the metrics of failures have values too.
       await running.post('/v1/check', { policy: 'few', key: 'a' });
       const { text } = await running.get('/metrics');
       for (const [, name, help] of text.matchAll(/^# HELP (\S+) (.*)$/gm)) {
@@ -283,14 +286,14 @@ describe('metrics are known by their names', () => {
     targets.map(({ expr }: Data) => expr as string),
   );
   const alerted = rules.map(({ expr }) => expr as string);
-  const OF_PROMETHEUS = ['instance', 'job'];
+  const PROMETHEUS_LABELS = ['instance', 'job'];
 
   const baseName = (name: string): string =>
     known.has(name) ? name : name.replace(/_(?:bucket|sum|count)$/, '');
   const namesIn = (expression: string): string[] =>
     (expression.match(/\b(?:sluice|process|nodejs)_\w+/g) ?? []).map(baseName);
 
-  test('on the dashboard and in the alerts, with labels that they have', () => {
+  test('the Grafana dashboard and the alerts use existing metrics and labels', () => {
     for (const expression of [...shown, ...alerted]) {
       const names = namesIn(expression);
       const labels = new Set(names.flatMap((name) => [...(known.get(name)?.labels ?? [])]));
@@ -300,9 +303,10 @@ describe('metrics are known by their names', () => {
         list.split(/, */),
       );
       for (const label of [...matched, ...grouped]) {
-        expect(labels.has(label) || OF_PROMETHEUS.includes(label), `${label}: ${expression}`).toBe(
-          true,
-        );
+        expect(
+          labels.has(label) || PROMETHEUS_LABELS.includes(label),
+          `${label}: ${expression}`,
+        ).toBe(true);
       }
       for (const [open, close] of ['()', '{}', '[]']) {
         expect(expression.split(open).length).toBe(expression.split(close).length);
@@ -310,14 +314,14 @@ describe('metrics are known by their names', () => {
     }
   });
 
-  test('on the dashboard, all of them', () => {
+  test('the Grafana dashboard shows every sluice_ metric', () => {
     const own = [...known.keys()].filter((name) => name.startsWith('sluice_'));
     const seen = new Set(shown.flatMap(namesIn));
     expect(own.filter((name) => !seen.has(name))).toEqual([]);
     expect(own.length).toBeGreaterThanOrEqual(14);
   });
 
-  test('on a dashboard that has its panels once, beside each other', () => {
+  test('the panels of the Grafana dashboard have unique ids and do not overlap', () => {
     expect(new Set(panels.map(({ id }) => id)).size).toBe(panels.length);
     const taken = new Set<string>();
     for (const { gridPos: at } of panels) {
@@ -330,25 +334,25 @@ describe('metrics are known by their names', () => {
     }
   });
 
-  test('in docs/operations.md, in a table with all of them and what they are', () => {
+  test('the table in docs/operations.md lists every metric with type and labels', () => {
     const rows = [...read('docs/operations.md').matchAll(/^\| `(sluice_\w+)` \| (.*) \|$/gm)];
-    const response = rows.map(([, name, rest]) => [name, ...rest.split(' | ')]);
+    const documented = rows.map(([, name, rest]) => [name, ...rest.split(' | ')]);
     const real = [...known]
       .filter(([name]) => name.startsWith('sluice_'))
       .map(([name, { type, labels, help }]) => {
         const names = [...labels].filter((label) => label !== 'le').sort();
         return [name, type, names.map((label) => `\`${label}\``).join(' '), help];
       });
-    expect(response.sort()).toEqual(real.sort());
+    expect(documented.sort()).toEqual(real.sort());
   });
 });
 
 describe('docs/operations.md', () => {
   const text = read('docs/operations.md');
   /** Flags of other programs. */
-  const OF_OTHERS = new Set(['--profile']);
+  const FOREIGN_FLAGS = new Set(['--profile']);
 
-  test('has commands that are answered', async () => {
+  test('the commands in docs/operations.md succeed', async () => {
     const token = '0123456789abcdef';
     const running = await startRunning({
       config: { policies: [policy('perMinute', 1, '1m')] },
@@ -356,28 +360,28 @@ describe('docs/operations.md', () => {
     });
     const env = { ...process.env, SLUICE_ADMIN_TOKEN: token };
     const commands = [...text.matchAll(/```sh\n(.*?)```/gs)].map(([, command]) => command.trim());
-    const said: Data[] = [];
+    const outputs: Data[] = [];
     for (const command of commands) {
       const own = command.replace('http://127.0.0.1:8080', running.url);
       const child = spawn('sh', ['-c', own], { env });
       const chunks: Buffer[] = [];
       child.stdout.on('data', (chunk) => chunks.push(chunk));
       await once(child, 'close');
-      said.push(JSON.parse(Buffer.concat(chunks).toString()));
+      outputs.push(JSON.parse(Buffer.concat(chunks).toString()));
     }
     await running.close();
-    expect(said).toMatchObject([{ ready: true }, { policy: 'perMinute', keys: [] }]);
+    expect(outputs).toMatchObject([{ ready: true }, { policy: 'perMinute', keys: [] }]);
   });
 
-  test('names flags and variables that there are', () => {
-    const own = flagsIn(text.replaceAll('`', ' ')).filter((flag) => !OF_OTHERS.has(flag));
+  test('docs/operations.md names existing flags and variables', () => {
+    const own = flagsIn(text.replaceAll('`', ' ')).filter((flag) => !FOREIGN_FLAGS.has(flag));
     expect(own.length).toBeGreaterThan(5);
     for (const flag of own) expect(flags.has(flag), flag).toBe(true);
     for (const [name] of text.matchAll(/\bSLUICE_[A-Z_]+/g))
       expect(variables.has(name), name).toBe(true);
   });
 
-  test('names paths that are served, and files that are there', async () => {
+  test('docs/operations.md names existing paths and links to existing files', async () => {
     const running = await startRunning();
     const paths = new Set(running.service.routes.map(({ path }) => path));
     await running.close();

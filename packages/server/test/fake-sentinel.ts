@@ -1,4 +1,4 @@
-/** A sentinel whose master the test chooses, and which can announce a failover at any moment. */
+/** A fake Redis Sentinel. The test sets its master and when it announces a failover. */
 import { once } from 'node:events';
 import { type AddressInfo, createServer, type Socket } from 'node:net';
 
@@ -6,7 +6,7 @@ const bulk = (text: string): string => `$${Buffer.byteLength(text)}\r\n${text}\r
 const list = (...texts: readonly string[]): string =>
   `*${texts.length}\r\n${texts.map(bulk).join('')}`;
 
-/** The words of each command in a chunk; commands are short, so none is split. */
+/** Returns the arguments of each command in a chunk. Commands are short, so none is split. */
 const commandsIn = (chunk: Buffer): string[][] =>
   String(chunk)
     .split(/^\*\d+\r\n/m)
@@ -14,9 +14,9 @@ const commandsIn = (chunk: Buffer): string[][] =>
     .map((command) => command.split('\r\n').filter((_, place) => place % 2 === 1));
 
 export class FakeSentinel {
-  /** The port that it names. */
+  /** The port of the master that it returns. */
   masterPort: number;
-  /** Runs before it names the master. */
+  /** Runs before it returns the address of the master. */
   beforeReply: () => Promise<void> = async () => {};
   readonly #server = createServer((socket) => this.#serve(socket));
   readonly #sockets = new Set<Socket>();
@@ -46,19 +46,19 @@ export class FakeSentinel {
     this.#sockets.add(socket);
     socket.on('error', () => {});
     socket.on('data', async (chunk) => {
-      for (const words of commandsIn(chunk)) socket.write(await this.#reply(socket, words));
+      for (const args of commandsIn(chunk)) socket.write(await this.#reply(socket, args));
     });
   }
 
-  async #reply(socket: Socket, words: readonly string[]): Promise<string> {
-    const [name, what] = words.map((word) => word.toLowerCase());
+  async #reply(socket: Socket, args: readonly string[]): Promise<string> {
+    const [name, subcommand] = args.map((arg) => arg.toLowerCase());
     if (name === 'hello') return "-ERR unknown command 'HELLO'\r\n";
     if (name === 'subscribe') {
       this.#subscribers.add(socket);
-      return `*3\r\n${bulk('subscribe')}${bulk(words[1])}:1\r\n`;
+      return `*3\r\n${bulk('subscribe')}${bulk(args[1])}:1\r\n`;
     }
-    if (what === 'sentinels') return '*0\r\n';
-    if (what !== 'get-master-addr-by-name') return '+OK\r\n';
+    if (subcommand === 'sentinels') return '*0\r\n';
+    if (subcommand !== 'get-master-addr-by-name') return '+OK\r\n';
     await this.beforeReply();
     return list('127.0.0.1', String(this.masterPort));
   }

@@ -5,13 +5,16 @@ import { memoryStore, type Store } from 'sluice';
 import { withFailurePolicy } from 'sluice/failure';
 import type { OpenStore } from '../src/stores/index.ts';
 
-/** A store that is unavailable while `state` is set. */
-export function fallibleStore(): { readonly store: Store; readonly state: { isAway: boolean } } {
-  const state = { isAway: false };
+/** Returns a store that fails while `state.isUnavailable` is set. */
+export function fallibleStore(): {
+  readonly store: Store;
+  readonly state: { isUnavailable: boolean };
+} {
+  const state = { isUnavailable: false };
   const inner = memoryStore();
   const store = withFailurePolicy({
     decide: async (checks) => {
-      if (state.isAway) throw new Error('gone');
+      if (state.isUnavailable) throw new Error('unavailable');
       return inner.decide(checks);
     },
     adjust: (adjustments) => inner.adjust(adjustments),
@@ -22,18 +25,18 @@ export function fallibleStore(): { readonly store: Store; readonly state: { isAw
   return { store, state };
 }
 
-/** A store as the service opens one. */
+/** Wraps a store in the form that `openStore` returns. */
 export const opened = (store: Store): OpenStore => ({
   store,
   kind: 'redis',
   close: async () => {},
 });
 
-/** A store that is always unavailable. */
-export function awayStore(onFailure: FailureAction): OpenStore {
-  const gone = () => Promise.reject(new Error('gone'));
+/** Returns a store that is always unavailable. */
+export function unavailableStore(onFailure: FailureAction): OpenStore {
+  const fail = () => Promise.reject(new Error('unavailable'));
   const store: Store = {
-    ...{ decide: gone, adjust: gone, adjustOnce: gone, reset: gone },
+    ...{ decide: fail, adjust: fail, adjustOnce: fail, reset: fail },
     close: async () => {},
   };
   return opened(withFailurePolicy(store, { onFailure }));

@@ -26,7 +26,7 @@ afterEach(() => {
 const policies = [policy('few', 2, '1m')];
 const start = () => startRunning({ config: { policies }, settings: { overridesFile: file } });
 
-/** A service as another process, with the same file. */
+/** Starts a service with the same overrides file as a separate process. */
 async function startProcess(): Promise<ChildProcess> {
   const config = join(folder, 'sluice.yaml');
   writeFileSync(config, 'policies:\n  few: 2/1m\n');
@@ -47,8 +47,8 @@ async function startProcess(): Promise<ChildProcess> {
 
 const TAKEN = /Expected a file that no other instance uses, got one that process \d+ on \S+ uses/;
 
-describe('a second instance on one overrides file', () => {
-  test('is rejected at its start, in another process', async () => {
+describe('instances that share an overrides file', () => {
+  test('a second instance in another process is rejected at its start', async () => {
     const first = await startProcess();
     await expect(start()).rejects.toThrow(TAKEN);
     first.kill('SIGTERM');
@@ -58,14 +58,14 @@ describe('a second instance on one overrides file', () => {
     await second.close();
   });
 
-  test('is rejected at its start, in the same process', async () => {
+  test('a second instance in the same process is rejected at its start', async () => {
     const first = await start();
     await expect(start()).rejects.toThrow('another service of this process');
     await first.close();
     await (await start()).close();
   });
 
-  test('is rejected while workers use the file', { timeout: 60_000 }, async () => {
+  test('an instance is rejected while workers use the file', { timeout: 60_000 }, async () => {
     const group = await RunningGroup.start({
       config: { policies },
       settings: { overridesFile: file },
@@ -75,7 +75,7 @@ describe('a second instance on one overrides file', () => {
     await (await start()).close();
   });
 
-  test('is not rejected after the first was killed', async () => {
+  test('an instance can start after the first was killed', async () => {
     const first = await startProcess();
     first.kill('SIGKILL');
     await once(first, 'exit');
@@ -84,7 +84,7 @@ describe('a second instance on one overrides file', () => {
     expect(existsSync(lockPath)).toBe(false);
   });
 
-  test('releases the lock if it fails to start for another reason', async () => {
+  test('an instance that fails to start releases the lock', async () => {
     const other = await startRunning();
     const { host, port } = other.service.http;
     const settings = { overridesFile: file, listen: `${host}:${port}` };
@@ -102,14 +102,14 @@ describe('FileLock', () => {
     return owner;
   };
 
-  test('takes over the lock of a pid that was reused, at once', async () => {
+  test('a lock whose pid was reused is taken over at once', async () => {
     const owner = await ownerNow();
-    // Process 1 runs, but did not start then.
+    // Process 1 exists, but has another start time.
     writeFileSync(lockPath, JSON.stringify({ ...owner, pid: 1, startTime: '1' }));
     await (await FileLock.take(file)).release();
   });
 
-  test('respects the lock of another container while it is touched', async () => {
+  test('a lock of another container is respected while it is touched', async () => {
     const owner = await ownerNow();
     writeFileSync(lockPath, JSON.stringify({ ...owner, pid: 1, pidScope: 'another container' }));
     const text = readFileSync(lockPath, 'utf8');
@@ -119,19 +119,22 @@ describe('FileLock', () => {
     await (await FileLock.take(file, 600)).release();
   });
 
-  test('takes over a stale lock of another container at once', async () => {
+  test('a stale lock of another container is taken over at once', async () => {
     const owner = await ownerNow();
     writeFileSync(lockPath, JSON.stringify({ ...owner, pid: 1, pidScope: 'another container' }));
     utimesSync(lockPath, 1, 1);
     await (await FileLock.take(file, 3_600_000)).release();
   });
 
-  test.each(['', 'nonsense', '{}'])('takes over a stale lock with the content %j', async (text) => {
-    writeFileSync(lockPath, text);
-    await (await FileLock.take(file, 600)).release();
-  });
+  test.each(['', 'nonsense', '{}'])(
+    'a stale lock with the content %j is taken over',
+    async (text) => {
+      writeFileSync(lockPath, text);
+      await (await FileLock.take(file, 600)).release();
+    },
+  );
 
-  test('is acquired by one of many concurrent instances', async () => {
+  test('one of many concurrent instances acquires the lock', async () => {
     const owner = await ownerNow();
     writeFileSync(lockPath, JSON.stringify({ ...owner, pid: 1, startTime: '1' }));
     const tries = Array.from({ length: 10 }, () => FileLock.take(file));

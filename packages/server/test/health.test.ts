@@ -28,12 +28,12 @@ describe('/healthz', () => {
     const running = await start({ settings: { adminToken } });
     const { status, json } = await running.get('/healthz');
     expect([status, json]).toEqual([200, { alive: true }]);
-    expect((await running.ask('HEAD', '/healthz')).status).toBe(200);
+    expect((await running.request('HEAD', '/healthz')).status).toBe(200);
   });
 });
 
 describe('/readyz', () => {
-  test('/readyz responds 200 if the store decides', async () => {
+  test('/readyz responds 200 if the store is available', async () => {
     const { status, json } = await (await start()).get('/readyz');
     expect([status, json]).toEqual([
       200,
@@ -73,7 +73,7 @@ describe('/readyz', () => {
     expect((await running.get('/readyz', asAdmin)).json.config).toEqual({ ok: true });
   });
 
-  test('/readyz lists problems on loopback', async () => {
+  test('/readyz lists problems when the service listens on loopback', async () => {
     const load = async () => Promise.reject(new Error('Expected something else'));
     const running = await start({ load });
     await running.service.app.configuration.reload();
@@ -82,7 +82,7 @@ describe('/readyz', () => {
   });
 
   test.each(['/readyz?store=no', '/readyz?stroe=optional', '/readyz?store'])(
-    'refuses %s',
+    'rejects %s with 400',
     async (path) => {
       const { status, json } = await (await start()).get(path);
       expect([status, json.code]).toEqual([400, 'ERR_INVALID_OPTION']);
@@ -106,7 +106,7 @@ describe('/readyz with Redis', () => {
     return start({ store });
   }
 
-  test('/readyz responds 503 without Redis, and 200 with store=optional', async () => {
+  test('/readyz responds 503 without Redis, but 200 with store=optional', async () => {
     const running = await startOnRedis();
     const { status, json } = await running.get('/readyz');
     expect([status, json.store]).toEqual([200, { up: true, breaker: 'closed' }]);
@@ -129,13 +129,13 @@ describe('/readyz with Redis', () => {
   });
 });
 
-describe('a probe', () => {
-  function countingStore(): { store: Store; asked: () => number } {
+describe('store probes', () => {
+  function countingStore(): { store: Store; calls: () => number } {
     const inner = memoryStore();
-    let asked = 0;
+    let count = 0;
     const store = withFailurePolicy({
       decide: async (checks) => {
-        asked++;
+        count++;
         return inner.decide(checks);
       },
       adjust: (adjustments) => inner.adjust(adjustments),
@@ -143,16 +143,16 @@ describe('a probe', () => {
       reset: (...key) => inner.reset(...key),
       close: () => inner.close(),
     });
-    return { store, asked: () => asked };
+    return { store, calls: () => count };
   }
 
   test('concurrent requests share one probe', async () => {
-    const { store, asked } = countingStore();
+    const { store, calls } = countingStore();
     const health = new Health(new DecisionService(store));
-    const answers = await Promise.all(Array.from({ length: 500 }, () => health.isStoreUp()));
-    expect(answers.every((isUp) => isUp)).toBe(true);
+    const results = await Promise.all(Array.from({ length: 500 }, () => health.isStoreUp()));
+    expect(results.every((isUp) => isUp)).toBe(true);
     expect(await health.isStoreUp()).toBe(true);
-    expect(asked()).toBe(1);
+    expect(calls()).toBe(1);
   });
 
   test('a probe charges no policy and notifies no listener', async () => {

@@ -8,7 +8,7 @@ import { afterEach, describe, expect, test, vi } from 'vitest';
 import { makeLog } from '../src/observe/log.ts';
 import { LogOutput, MAX_WAITING_BYTES, type Sink } from '../src/observe/log-output.ts';
 
-/** An output that takes nothing until `open` is called. */
+/** Returns a sink that accepts nothing until `open` is called. */
 function blockedSink() {
   const written: string[] = [];
   let isOpen = false;
@@ -28,7 +28,7 @@ function blockedSink() {
   return { sink, written, open };
 }
 
-describe('an output that is not read', () => {
+describe('LogOutput', () => {
   test('an unread output drops lines above the limit and reports their number', async () => {
     const { sink, written, open } = blockedSink();
     const output = new LogOutput(sink);
@@ -46,7 +46,7 @@ describe('an output that is not read', () => {
     expect(lines.length - 1 + dropped).toBe(3000);
   });
 
-  test('flush resolves to false after its timeout', async () => {
+  test('flush of an unread output resolves to false after its timeout', async () => {
     const output = new LogOutput(blockedSink().sink);
     output.write('a\n');
     expect(await output.flush(10)).toBe(false);
@@ -82,9 +82,9 @@ async function freePort(): Promise<number> {
 
 const BINARY = new URL('../../cli/bin/sluice.mjs', import.meta.url).pathname;
 
-describe('a service whose standard output is a pipe that is not read', () => {
+describe('a service with an unread standard output', () => {
   test.each([1, 2])(
-    'answers, counts what it drops and stops (workers: %i)',
+    'a service with an unread stdout responds, counts dropped lines and exits (workers: %i)',
     async (workers) => {
       folder = mkdtempSync(join(tmpdir(), 'sluice-log-'));
       const config = join(folder, 'sluice.yaml');
@@ -92,17 +92,9 @@ describe('a service whose standard output is a pipe that is not read', () => {
       const port = await freePort();
       const url = `http://127.0.0.1:${port}`;
       const flags = ['--log-denials', '10000', '--workers', String(workers), '--drain', '1s'];
-      const words = [
-        BINARY,
-        'serve',
-        '--config',
-        config,
-        '--listen',
-        `127.0.0.1:${port}`,
-        ...flags,
-      ];
-      // A pipe of which no byte is read until the end.
-      const child = spawn(process.execPath, words, { stdio: ['ignore', 'pipe', 'ignore'] });
+      const args = [BINARY, 'serve', '--config', config, '--listen', `127.0.0.1:${port}`, ...flags];
+      // No byte of the pipe is ever read.
+      const child = spawn(process.execPath, args, { stdio: ['ignore', 'pipe', 'ignore'] });
       children.push(child);
       const ended = once(child, 'exit');
       const healthy = async (): Promise<void> =>
@@ -114,9 +106,9 @@ describe('a service whose standard output is a pipe that is not read', () => {
       const dropped = async (): Promise<number> =>
         Number(/^sluice_log_lines_dropped_total (\d+)/m.exec(await text('/metrics'))?.[1]);
       for (let batch = 0; batch < 12 * workers; batch++) {
-        const answer = await fetch(`${url}/v1/check`, { method: 'POST', body });
-        expect(answer.status).toBe(200);
-        await answer.arrayBuffer();
+        const response = await fetch(`${url}/v1/check`, { method: 'POST', body });
+        expect(response.status).toBe(200);
+        await response.arrayBuffer();
       }
       await healthy();
       expect(await dropped()).toBeGreaterThan(0);

@@ -9,10 +9,10 @@ import { fallibleStore } from './fallible-store.ts';
 import { PendingClock } from './observe/pending-clock.ts';
 import { policy, settingsOf, startRunning } from './running.ts';
 
-// biome-ignore lint/suspicious/noExplicitAny: tests look into whatever was logged.
+// biome-ignore lint/suspicious/noExplicitAny: tests read any field of a line.
 type Line = any;
 
-/** A log whose lines can be read, and the text that they were. */
+/** Returns a log, its parsed lines and its text. */
 function readableLog(logLevel: 'info' | 'warn' | 'silent' = 'info') {
   const texts: string[] = [];
   const log = makeLog({ logLevel }, { write: (text: string) => void texts.push(text) });
@@ -23,7 +23,7 @@ function readableLog(logLevel: 'info' | 'warn' | 'silent' = 'info') {
   };
 }
 
-describe('a line', () => {
+describe('log lines', () => {
   test('a log line is JSON with time, level name and message', () => {
     const { log, lines, text } = readableLog();
     log.info({ port: 8080 }, 'listening');
@@ -48,7 +48,7 @@ describe('a line', () => {
     log.info({ headers: { authorization: `Bearer ${secret}`, cookie: secret } }, 'b');
     log.info({ request: { headers: { authorization: secret } } }, 'c');
     log.info({ 'set-cookie': secret, headers: { 'set-cookie': [secret] } }, 'c');
-    log.info({ answer: { headers: { 'set-cookie': secret }, cookie: secret } }, 'c');
+    log.info({ response: { headers: { 'set-cookie': secret }, cookie: secret } }, 'c');
     log.info({ settings: { adminToken: secret, password: secret } }, 'd');
     log.error({ err: new Error(`connect redis://user:${secret}@host:6379 failed`) }, 'e');
     log.error({ err: Object.assign(new Error('x'), { command: { args: [secret] } }) }, 'f');
@@ -66,29 +66,29 @@ describe('a line', () => {
   });
 });
 
-describe('denials', () => {
+describe('the log of denials', () => {
   function setUp(logDenials: number) {
     const { log, lines } = readableLog();
     const clock = new ManualClock();
     const denials = new DenialLog(log, { logDenials }, clock);
     const decisionService = new DecisionService(memoryStore(), [
       policy('few', 2, '1h'),
-      policy('shy', 1, '1h', { shadow: true }),
+      policy('watched', 1, '1h', { shadow: true }),
     ]);
     decisionService.watch(denials.watch);
-    const ask = (times: number, name = 'few') => {
+    const check = (times: number, name = 'few') => {
       for (let call = 0; call < times; call++) {
         decisionService.decide(decisionService.limits([{ policy: name, key: 'a' }]));
       }
     };
-    return { lines, clock, denials, ask };
+    return { lines, clock, denials, check };
   }
 
   test('logs the first denials of a second, and the number of the rest', () => {
-    const { lines, clock, ask } = setUp(3);
-    ask(2);
+    const { lines, clock, check } = setUp(3);
+    check(2);
     expect(lines()).toEqual([]);
-    ask(10);
+    check(10);
     expect(lines().length).toBe(3);
     expect(lines()[0]).toMatchObject({
       msg: 'denied',
@@ -104,29 +104,29 @@ describe('denials', () => {
   });
 
   test('the limit of logged denials applies per second', () => {
-    const { lines, clock, ask } = setUp(3);
-    ask(2 + 3);
+    const { lines, clock, check } = setUp(3);
+    check(2 + 3);
     clock.advance(1000);
     expect(lines().length).toBe(3);
-    ask(1);
+    check(1);
     clock.advance(5000);
-    ask(4);
+    check(4);
     clock.advance(1000);
     expect(lines().map(({ suppressed }) => suppressed ?? 0)).toEqual([0, 0, 0, 0, 0, 0, 0, 1]);
   });
 
   test('logs only the number of denials if the limit is 0', () => {
-    const { lines, clock, ask } = setUp(0);
-    ask(2 + 100_000);
+    const { lines, clock, check } = setUp(0);
+    check(2 + 100_000);
     clock.advance(1000);
     expect(lines().map(({ msg, suppressed }) => [msg, suppressed])).toEqual([
       ['more denials not logged', 100_000],
     ]);
   });
 
-  test('logs the number of denials on shutdown', () => {
-    const { lines, clock, denials, ask } = setUp(0);
-    ask(2 + 5);
+  test('flush logs the number of denials that were not logged', () => {
+    const { lines, clock, denials, check } = setUp(0);
+    check(2 + 5);
     denials.flush();
     expect(lines()[0].suppressed).toBe(5);
     clock.advance(5000);
@@ -134,14 +134,14 @@ describe('denials', () => {
   });
 
   test('shadow denials are not logged', () => {
-    const { lines, clock, ask } = setUp(5);
-    ask(5, 'shy');
+    const { lines, clock, check } = setUp(5);
+    check(5, 'watched');
     clock.advance(1000);
     expect(lines()).toEqual([]);
   });
 });
 
-describe('unavailable store', () => {
+describe('the log of store failures', () => {
   function setUp() {
     const { store, state } = fallibleStore();
     const decisionService = new DecisionService(store, [policy('many', 1000, '1h')]);
@@ -149,48 +149,48 @@ describe('unavailable store', () => {
     const clock = new ManualClock();
     const storeLog = new StoreLog(log, clock);
     decisionService.watch(storeLog.watch, storeLog.onFailure);
-    const ask = async (onFailure: 'allow' | 'throw' = 'allow') => {
+    const check = async (onFailure: 'allow' | 'throw' = 'allow') => {
       const limits = decisionService.limits([{ policy: 'many', key: 'a' }]);
       await Promise.resolve(decisionService.decide(limits, { onFailure })).catch(() => {});
     };
-    return { state, lines, clock, ask };
+    return { state, lines, clock, check };
   }
 
   test('logs once that the store is unavailable and once that it is available', async () => {
-    const { state, lines, clock, ask } = setUp();
-    await ask();
+    const { state, lines, clock, check } = setUp();
+    await check();
     expect(lines()).toEqual([]);
-    state.isAway = true;
-    for (let call = 0; call < 4; call++) await ask();
+    state.isUnavailable = true;
+    for (let call = 0; call < 4; call++) await check();
     expect(lines()).toMatchObject([
       { level: 'error', msg: 'store unavailable', reason: 'error', action: 'allow' },
     ]);
-    state.isAway = false;
+    state.isUnavailable = false;
     clock.advance(1000);
-    for (let call = 0; call < 5; call++) await ask();
+    for (let call = 0; call < 5; call++) await check();
     expect(lines().map(({ msg }) => msg)).toEqual(['store unavailable', 'store available']);
   });
 
   test('logs an unavailable store with the action throw', async () => {
-    const { state, lines, ask } = setUp();
-    state.isAway = true;
-    await ask('throw');
-    await ask('throw');
+    const { state, lines, check } = setUp();
+    state.isUnavailable = true;
+    await check('throw');
+    await check('throw');
     expect(lines()).toMatchObject([{ msg: 'store unavailable', action: 'throw' }]);
   });
 
   test('logs a flapping store at most once per second', async () => {
-    const { state, lines, clock, ask } = setUp();
+    const { state, lines, clock, check } = setUp();
     for (let call = 0; call < 60; call++) {
-      state.isAway = call % 4 === 0;
+      state.isUnavailable = call % 4 === 0;
       clock.advance(10);
-      await ask();
+      await check();
     }
     expect(lines().length).toBe(1);
   });
 });
 
-describe('the connection to Redis', () => {
+describe('the log of the Redis connection', () => {
   test('logs connection changes, and a wrong password without the password', async () => {
     const redis = await startRedis({ password: 'the real password' });
     const secret = 'not-the-password';
@@ -217,7 +217,7 @@ describe('the connection to Redis', () => {
   });
 });
 
-describe('keys evicted', () => {
+describe('the log of evictions', () => {
   function setUp(store: Partial<Store>) {
     const { log, lines } = readableLog();
     const clock = new PendingClock(1_763_200_000_000);
@@ -248,7 +248,7 @@ describe('keys evicted', () => {
     expect([lines().length, clock.pending]).toEqual([3, 0]);
   });
 
-  test('does not poll a store that does not count evictions', () => {
+  test('a store that does not count evictions is not polled', () => {
     const { clock, evictions } = setUp({});
     expect(clock.pending).toBe(0);
     evictions.stop();

@@ -16,7 +16,7 @@ const POLICIES = [
   policy('unused', 1, '1h'),
 ];
 
-/** A line of the text format, with its labels in any order. */
+/** Returns the value of the metric that has at least these labels, or undefined. */
 function valueIn(text: string, name: string, labels: Record<string, string> = {}) {
   const wanted = Object.entries(labels).map(([label, value]) => `${label}="${value}"`);
   for (const line of text.split('\n')) {
@@ -45,7 +45,7 @@ describe('the metrics of a service', () => {
   const decisions = (policy: string, outcome: string) =>
     read('sluice_decisions_total', { policy, outcome });
 
-  test('counts limits by outcome', async () => {
+  test('decisions are counted by policy and outcome', async () => {
     await start();
     for (let call = 0; call < 5; call++) await check('few', 'many');
     expect(await decisions('few', 'allowed')).toBe(2);
@@ -55,7 +55,7 @@ describe('the metrics of a service', () => {
     expect(await decisions('many', 'denied')).toBe(0);
   });
 
-  test('counts shadow limits separately and ignores peeks', async () => {
+  test('shadow decisions are counted separately, and peeks are not counted', async () => {
     await start();
     for (let call = 0; call < 3; call++) await check('many', 'watched');
     await running.post('/v1/peek', { policy: 'many', key: 'k' });
@@ -65,7 +65,7 @@ describe('the metrics of a service', () => {
     expect(await decisions('many', 'allowed')).toBe(3);
   });
 
-  test('exports 0 for every policy at the start', async () => {
+  test('the decisions of every policy are 0 at the start', async () => {
     await start();
     expect(await decisions('unused', 'allowed')).toBe(0);
     expect(await decisions('unused', 'denied')).toBe(0);
@@ -83,10 +83,10 @@ describe('the metrics of a service', () => {
     expect(valueIn(text, 'sluice_http_requests_total', { route: 'none', status: '404' })).toBe(1);
   });
 
-  test('counts requests by route and status, and measures decisions', async () => {
+  test('requests are counted by route and status, and decision times measured', async () => {
     await start();
     await check('few');
-    await check('nobody');
+    await check('unknown');
     await running.post('/v1/peek', { policy: 'few', key: 'k' });
     const requests = 'sluice_http_requests_total';
     expect(await read(requests, { route: '/v1/check', status: '200' })).toBe(1);
@@ -99,7 +99,7 @@ describe('the metrics of a service', () => {
     expect(await read('sluice_decision_duration_seconds_sum')).toBeGreaterThan(0);
   });
 
-  test('reports open connections and requests in flight', async () => {
+  test('the metrics contain open connections and requests in flight', async () => {
     await start();
     expect(await read('sluice_http_connections')).toBeGreaterThanOrEqual(1);
     expect(await read('sluice_http_requests_in_flight')).toBe(1);
@@ -136,7 +136,7 @@ describe('the metrics of a service', () => {
     expect(await read('sluice_config_bad')).toBe(0);
   });
 
-  test('reports keys and evictions of the embedded store', async () => {
+  test('the metrics contain keys and evictions of the embedded store', async () => {
     await start({ settings: { maxKeys: 3 } });
     expect([await read('sluice_store_up'), await read('sluice_keys')]).toEqual([1, 0]);
     for (const key of ['a', 'b', 'c', 'd', 'e']) {
@@ -148,7 +148,7 @@ describe('the metrics of a service', () => {
     expect(await read('sluice_store_breaker')).toBeUndefined();
   });
 
-  test('reports guaranteed keys if the store has them', async () => {
+  test('the metrics contain guaranteed keys if the store reports them', async () => {
     const guaranteed = memoryStore();
     Object.defineProperty(guaranteed, 'guaranteedKeys', { value: 250_000 });
     const without = memoryStore();
@@ -161,7 +161,7 @@ describe('the metrics of a service', () => {
     expect(found).toEqual([250_000, undefined]);
   });
 
-  test('reports the version and process metrics', async () => {
+  test('the metrics contain the version and process metrics', async () => {
     await start();
     const { version } = JSON.parse(
       readFileSync(new URL('../package.json', import.meta.url), 'utf8'),
@@ -171,22 +171,22 @@ describe('the metrics of a service', () => {
     expect(await read('process_start_time_seconds')).toBeGreaterThan(0);
   });
 
-  test('serves the Prometheus text format and requires the token', async () => {
+  test('/metrics serves the Prometheus text format and requires the token', async () => {
     const adminToken = 'a token of enough letters';
     await start({ settings: { adminToken } });
     expect((await running.get('/metrics')).status).toBe(401);
-    const answer = await running.get('/metrics', { authorization: `Bearer ${adminToken}` });
-    expect(answer.headers.get('content-type')).toBe('text/plain; version=0.0.4; charset=utf-8');
-    for (const line of answer.text.split('\n').filter((each) => each !== '')) {
+    const response = await running.get('/metrics', { authorization: `Bearer ${adminToken}` });
+    expect(response.headers.get('content-type')).toBe('text/plain; version=0.0.4; charset=utf-8');
+    for (const line of response.text.split('\n').filter((each) => each !== '')) {
       expect(line).toMatch(/^# (HELP|TYPE) [a-z_0-9]+ .|^[a-z_0-9]+(\{[^{}]*\})? [-+0-9.eNanIf]+$/);
     }
-    const names = [...answer.text.matchAll(/^# TYPE (\S+)/gm)].map(([, name]) => name);
+    const names = [...response.text.matchAll(/^# TYPE (\S+)/gm)].map(([, name]) => name);
     expect(new Set(names).size).toBe(names.length);
   });
 });
 
-describe('labels', () => {
-  test('limits labels to 1,000 policies, and one for inline limits', () => {
+describe('policy labels', () => {
+  test('at most 1,000 policies have a label; the others share one', () => {
     const policies = Array.from({ length: MAX_LABELS + 5 }, (_, at) =>
       policy(`policy-${at}`, 1, '1m'),
     );
@@ -199,15 +199,15 @@ describe('labels', () => {
     expect([...counts.entries()].length).toBe(MAX_LABELS + 2);
   });
 
-  test('inline policies share one label', () => {
+  test('all inline limits share one label', () => {
     const counts = new ByPolicy(() => ({ count: 0 }));
-    for (let name = 0; name < 5000; name++) counts.of(`sluice.visitor-${name}`).count++;
+    for (let name = 0; name < 5000; name++) counts.of(`sluice.inline-${name}`).count++;
     expect([...counts.entries()]).toEqual([[OF_REQUESTS, { count: 5000 }]]);
   });
 });
 
 describe('metrics of an unavailable store', () => {
-  test('counts degraded checks by reason and action', async () => {
+  test('degraded checks are counted by reason and action', async () => {
     const { store, state } = fallibleStore();
     const running = await startRunning({
       config: { policies: POLICIES },
@@ -216,19 +216,19 @@ describe('metrics of an unavailable store', () => {
     const metrics = async () => (await running.get('/metrics')).text;
     const breaker = 'sluice_store_breaker';
     expect(valueIn(await metrics(), breaker, { state: 'closed' })).toBe(1);
-    state.isAway = true;
-    const ask = (onFailure: string) =>
+    state.isUnavailable = true;
+    const check = (onFailure: string) =>
       running.post('/v1/check', { policy: 'many', key: 'k', onFailure });
-    await ask('allow');
-    await ask('deny');
-    expect((await ask('throw')).status).toBe(503);
+    await check('allow');
+    await check('deny');
+    expect((await check('throw')).status).toBe(503);
     const reason = 'error';
     const degraded = 'sluice_degraded_total';
     const text = await metrics();
     expect(valueIn(text, degraded, { policy: 'many', reason, action: 'allow' })).toBe(1);
     expect(valueIn(text, degraded, { policy: 'many', reason, action: 'deny' })).toBe(1);
     expect(valueIn(text, degraded, { policy: 'many', action: 'throw' })).toBe(1);
-    for (let call = 0; call < 5; call++) await ask('allow');
+    for (let call = 0; call < 5; call++) await check('allow');
     const later = await metrics();
     expect(valueIn(later, breaker, { state: 'open' })).toBe(1);
     expect(valueIn(later, breaker, { state: 'closed' })).toBe(0);
@@ -236,8 +236,8 @@ describe('metrics of an unavailable store', () => {
   });
 });
 
-describe('the metrics of several processes', () => {
-  const partsOf = () => {
+describe('jointMetricsText', () => {
+  const startProcess = () => {
     const decisionService = new DecisionService(memoryStore(), POLICIES);
     const configuration = { problems: [], reloads: { ok: 0, failed: 0 }, onReload: () => {} };
     const health = { breaker: undefined, isStoreUp: async () => true };
@@ -248,7 +248,7 @@ describe('the metrics of several processes', () => {
   };
 
   test('metrics of several processes are summed', async () => {
-    const group = [partsOf(), partsOf()];
+    const group = [startProcess(), startProcess()];
     for (const { decisionService, metrics } of group) {
       decisionService.decide(decisionService.limits([{ policy: 'few', key: 'a' }]));
       metrics.decided('grpc', 1);
@@ -276,7 +276,7 @@ describe('the metrics of Redis', () => {
   });
   afterAll(() => redis.stop());
 
-  test('reports whether Redis is up and its evictions', async () => {
+  test('the metrics contain the availability and the evictions of Redis', async () => {
     const settings = settingsOf({ store: redis.url, deadlineMs: '2s' });
     let isUp = false;
     const onConnection = (state: 'up' | 'down') => {
@@ -299,12 +299,12 @@ describe('the metrics of Redis', () => {
     await expect
       .poll(async () => valueIn(await metrics(), 'sluice_store_up'), { timeout: 20_000 })
       .toBe(0);
-    // A counter that goes missing for a while would look like a restart.
+    // A counter that is missing for some time would look like a restart.
     expect(valueIn(await metrics(), 'sluice_evicted_keys_total')).toBe(known);
     await running.close();
   });
 
-  test('sums the evictions of all masters of a Cluster', async () => {
+  test('the evictions of all masters of a Redis Cluster are summed', async () => {
     const cluster = await startCluster();
     const hosts = cluster.nodes.map(({ port }) => `127.0.0.1:${port}`).join(',');
     let isUp = false;

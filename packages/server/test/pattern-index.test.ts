@@ -5,9 +5,9 @@ import { RequestRules } from '../src/rules/request-rules.ts';
 import { matchesWildcard } from '../src/wildcard.ts';
 import { randomOf } from './http/hostile-requests.ts';
 
-describe('a pattern index', () => {
+describe('PatternIndex', () => {
   test.each([firstAdded, mostSpecific])(
-    'finds what a search through all finds: %o',
+    'find returns the same pattern as a linear search (%o)',
     (precedence) => {
       const random = randomOf(7);
       const below = (most: number): number => Math.floor(random() * most);
@@ -23,7 +23,7 @@ describe('a pattern index', () => {
           all.splice(all.indexOf(each), 1);
         }
         expect(index.size).toBe(all.length);
-        for (let word = 0; word < 20; word++) {
+        for (let search = 0; search < 20; search++) {
           const key = text('ab', 6);
           const accepts = (value: number): boolean => value % 3 !== 0;
           const fitting = all.filter(
@@ -36,7 +36,7 @@ describe('a pattern index', () => {
   );
 });
 
-/** How much longer one takes than another that is known to be linear. */
+/** Returns the time of `work` divided by that of `linear`, which is known to be linear. */
 function ratio(work: () => void, linear: () => void): number {
   const timeOf = (each: () => void): number => {
     const startMs = performance.now();
@@ -47,33 +47,36 @@ function ratio(work: () => void, linear: () => void): number {
   return Math.min(...rounds.map(([time]) => time)) / Math.min(...rounds.map(([, time]) => time));
 }
 
-/** A quadratic structure of 10,000 took 300 times as long as a linear one. */
-const MOST = 30;
+/** Quadratic work on 10,000 entries took 300 times as long as linear work. */
+const MAX_RATIO = 30;
 
-describe('a large configuration', () => {
+describe('large configurations', () => {
   test.each([
-    ['beginnings', (at: number) => `user-${at}-*`],
-    ['ends', (at: number) => `*-user-${at}`],
-    ['both', (at: number) => `u${at % 100}*x${at}`],
-  ])('loads, lists and finds 10,000 override patterns with different %s', (_what, key) => {
-    const COUNT = 10_000;
-    const useAll = (keyOf: (at: number) => string): void => {
-      const overrides = new Overrides();
-      const all = Array.from({ length: COUNT }, (_, at) => at);
-      overrides.useFile(all.map((at) => ({ policy: 'p', key: keyOf(at), limit: 7 })));
-      expect(overrides.list().length).toBe(COUNT);
-      for (const at of all) overrides.limitFor('p', keyOf(at).replace('*', 'z'));
-    };
-    const exact = (at: number): string => key(at).replace('*', 'z');
-    expect(
-      ratio(
-        () => useAll(key),
-        () => useAll(exact),
-      ),
-    ).toBeLessThan(MOST);
-  });
+    ['prefixes', (at: number) => `user-${at}-*`],
+    ['suffixes', (at: number) => `*-user-${at}`],
+    ['prefixes and suffixes', (at: number) => `u${at % 100}*x${at}`],
+  ])(
+    '10,000 override patterns with different %s are handled in linear time',
+    (_description, key) => {
+      const COUNT = 10_000;
+      const useAll = (keyOf: (at: number) => string): void => {
+        const overrides = new Overrides();
+        const all = Array.from({ length: COUNT }, (_, at) => at);
+        overrides.useFile(all.map((at) => ({ policy: 'p', key: keyOf(at), limit: 7 })));
+        expect(overrides.list().length).toBe(COUNT);
+        for (const at of all) overrides.limitFor('p', keyOf(at).replace('*', 'z'));
+      };
+      const exact = (at: number): string => key(at).replace('*', 'z');
+      expect(
+        ratio(
+          () => useAll(key),
+          () => useAll(exact),
+        ),
+      ).toBeLessThan(MAX_RATIO);
+    },
+  );
 
-  test('loads 20,000 rules with different first segments', () => {
+  test('20,000 rules with different first segments are loaded in linear time', () => {
     const COUNT = 20_000;
     const rulesOf = (path: (at: number) => string) =>
       Array.from({ length: COUNT }, (_, at) => ({
@@ -87,10 +90,10 @@ describe('a large configuration', () => {
       () => void new RequestRules(apart),
       () => void new RequestRules(together),
     );
-    expect(time).toBeLessThan(MOST);
+    expect(time).toBeLessThan(MAX_RATIO);
   });
 
-  test('finds the rule of a path among rules for it, its first segment or any path', () => {
+  test('rules for a path, its first segment or any path apply in order', () => {
     const paths = ['/a/1', '/b/*', '/a/*', '/**', '/a/1', '/c/d', '/**/1'];
     const rules = paths.map((path, at) => ({
       name: `rule ${at}`,

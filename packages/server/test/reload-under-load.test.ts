@@ -1,4 +1,4 @@
-/** A reload of a large configuration, and the decisions that go on meanwhile. */
+/** Decisions continue while a large configuration is reloaded. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, renameSync, rmSync, writeFileSync } from 'node:fs';
@@ -58,7 +58,7 @@ async function start(workers: number): Promise<number> {
 }
 
 describe.each([1, 2])('with %i process(es)', (workers) => {
-  test('a reload of thousands of rules does not delay decisions', {
+  test('a reload of 1,500 rules does not delay decisions', {
     timeout: 180_000,
   }, async () => {
     const port = await start(workers);
@@ -67,7 +67,7 @@ describe.each([1, 2])('with %i process(es)', (workers) => {
     );
     const waits: number[] = [];
     let isOver = false;
-    const asking = open.map(async (each) => {
+    const clients = open.map(async (each) => {
       while (!isOver) {
         const startMs = performance.now();
         expect((await each.check({ policy: 'hot', key: 'k' })).json.allowed).toBe(true);
@@ -91,9 +91,9 @@ describe.each([1, 2])('with %i process(es)', (workers) => {
       expect(json.limit).toBe(limit);
     }
     isOver = true;
-    await Promise.all(asking);
+    await Promise.all(clients);
     for (const each of [...open, admin]) each.close();
-    // One of them may have met a pause of the machine.
+    // The machine may have paused during one of the reloads.
     expect(Math.min(...parts)).toBeLessThan(1 / 4);
   });
 });

@@ -61,8 +61,8 @@ const reloads = (result: 'ok' | 'failed') =>
 
 const soon = { timeout: 20_000 };
 
-describe('a change is noticed', () => {
-  test('detects a written file', async () => {
+describe('changed configuration files', () => {
+  test('a changed file is reloaded', async () => {
     writeFileSync(at('sluice.yaml'), textOf(1));
     await start(at('sluice.yaml'));
     expect(await limitNow()).toBe(1);
@@ -72,7 +72,7 @@ describe('a change is noticed', () => {
     expect(logged.join('')).toContain('config reloaded');
   });
 
-  test('detects a file that is replaced repeatedly', async () => {
+  test('a file that is replaced repeatedly is reloaded each time', async () => {
     writeFileSync(at('sluice.yaml'), textOf(1));
     await start(at('sluice.yaml'));
     for (let limit = 2; limit < 6; limit++) {
@@ -82,7 +82,7 @@ describe('a change is noticed', () => {
     }
   });
 
-  test('detects a file that is removed and restored', async () => {
+  test('a file that is removed and restored is reloaded', async () => {
     writeFileSync(at('sluice.yaml'), textOf(1));
     await start(at('sluice.yaml'));
     unlinkSync(at('sluice.yaml'));
@@ -92,7 +92,7 @@ describe('a change is noticed', () => {
     await expect.poll(limitNow, soon).toBe(2);
   });
 
-  test('detects links swapped by Kubernetes', async () => {
+  test('symbolic links swapped by Kubernetes are reloaded', async () => {
     const put = (version: string, text: string): void => {
       mkdirSync(at(`..${version}`));
       writeFileSync(join(at(`..${version}`), 'sluice.yaml'), text);
@@ -112,7 +112,7 @@ describe('a change is noticed', () => {
     expect(await reloads('failed')).toBe(0);
   });
 
-  test('detects a change of the target of a link', async () => {
+  test('a changed target of a symbolic link is reloaded', async () => {
     mkdirSync(at('there'));
     mkdirSync(at('here'));
     writeFileSync(at('there/real.yaml'), textOf(1));
@@ -122,7 +122,7 @@ describe('a change is noticed', () => {
     await expect.poll(limitNow, soon).toBe(2);
   });
 
-  test('detects files added to and removed from a folder', async () => {
+  test('files added to or removed from a folder are reloaded', async () => {
     mkdirSync(at('policies'));
     writeFileSync(at('policies/a.yaml'), textOf(1));
     await start(at('policies'));
@@ -134,7 +134,7 @@ describe('a change is noticed', () => {
     await expect.poll(domains, soon).toEqual([]);
   });
 
-  test('detects a folder that is removed and created again', async () => {
+  test('a folder that is removed and created again is reloaded', async () => {
     mkdirSync(at('policies'));
     writeFileSync(at('policies/a.yaml'), textOf(1));
     await start(at('policies/a.yaml'));
@@ -146,8 +146,8 @@ describe('a change is noticed', () => {
   });
 });
 
-describe('no reload is', () => {
-  test('does not reload an unchanged file', async () => {
+describe('unchanged configuration files', () => {
+  test('an unchanged file is not reloaded', async () => {
     writeFileSync(at('sluice.yaml'), textOf(1));
     await start(at('sluice.yaml'));
     utimesSync(at('sluice.yaml'), 1, 1);
@@ -162,7 +162,7 @@ describe('no reload is', () => {
     expect(await reloads('ok')).toBe(1);
   });
 
-  test('does not reload after stop', async () => {
+  test('a file that changes after stop is not reloaded', async () => {
     writeFileSync(at('sluice.yaml'), textOf(1));
     await start(at('sluice.yaml'));
     watch!.stop();
@@ -172,32 +172,32 @@ describe('no reload is', () => {
   });
 });
 
-describe('a fingerprint', () => {
+describe('fingerprint', () => {
   test('a fingerprint depends on contents, names and errors, not on times', async () => {
     mkdirSync(at('d'));
     const seen = new Set<string>();
     const paths = [at('d'), at('e.yaml')];
-    const see = async () => seen.add(await fingerprint(paths));
-    await see();
+    const addFingerprint = async () => seen.add(await fingerprint(paths));
+    await addFingerprint();
     writeFileSync(at('e.yaml'), 'a');
-    await see();
+    await addFingerprint();
     writeFileSync(at('d/a.yaml'), '');
-    await see();
+    await addFingerprint();
     renameSync(at('d/a.yaml'), at('d/b.yml'));
-    await see();
+    await addFingerprint();
     writeFileSync(at('d/b.yml'), 'x');
-    await see();
+    await addFingerprint();
     mkdirSync(at('d/c.yaml'));
-    await see();
+    await addFingerprint();
     expect(seen.size).toBe(6);
     writeFileSync(at('d/notes.txt'), 'not a configuration');
     utimesSync(at('e.yaml'), 1, 1);
-    await see();
+    await addFingerprint();
     expect(seen.size).toBe(6);
   });
 });
 
-describe('files that are wrong', () => {
+describe('invalid configuration files', () => {
   test('invalid files are reported in the log, /readyz and metrics', async () => {
     writeFileSync(at('sluice.yaml'), textOf(5));
     await start(at('sluice.yaml'));
@@ -223,24 +223,24 @@ describe('reloads under load', () => {
   const agent = new Agent({ keepAlive: true, maxSockets: 32 });
   const RELOADS = process.env.SLUICE_CAMPAIGN === 'full' ? 2000 : 200;
 
-  /** One check, on connections that are kept. */
+  /** Sends one check on a keep-alive connection. */
   const check = (body: string): Promise<{ status: number; allowed: boolean }> =>
     new Promise((resolve, reject) => {
       const { port } = running!.service.http;
-      const sent = request({ port, method: 'POST', path: '/v1/check', agent }, (answer) => {
+      const outgoing = request({ port, method: 'POST', path: '/v1/check', agent }, (response) => {
         let text = '';
-        answer.on('data', (chunk) => {
+        response.on('data', (chunk) => {
           text += chunk;
         });
-        answer.on('end', () =>
-          resolve({ status: answer.statusCode!, allowed: JSON.parse(text).allowed }),
+        response.on('end', () =>
+          resolve({ status: response.statusCode!, allowed: JSON.parse(text).allowed }),
         );
       });
-      sent.on('error', reject);
-      sent.end(body);
+      outgoing.on('error', reject);
+      outgoing.end(body);
     });
 
-  test('200 reloads under load fail no request and lose no counter', async () => {
+  test('repeated reloads under load fail no request and lose no counter', async () => {
     const LIMIT = 500;
     const good = (turn: number): string =>
       `# ${turn}\npolicies:\n  budget: ${LIMIT}/1h\n  few: ${turn + 1}/1h\n`;
@@ -250,23 +250,23 @@ describe('reloads under load', () => {
     await start(at('sluice.yaml'));
     let isOver = false;
     let admitted = 0;
-    let asked = 0;
+    let sent = 0;
     const statuses = new Map<number, number>();
-    const ask = async (): Promise<void> => {
+    const sendChecks = async (): Promise<void> => {
       while (!isOver) {
         const { status, allowed } = await check('{"policy":"budget","key":"all"}');
-        asked++;
+        sent++;
         if (allowed) admitted++;
         statuses.set(status, (statuses.get(status) ?? 0) + 1);
       }
     };
-    const callers = Array.from({ length: 8 }, ask);
+    const callers = Array.from({ length: 8 }, sendChecks);
     let wrong = 0;
     for (let turn = 1; turn <= RELOADS; turn++) {
       const isBad = turn % 3 === 0;
       writeFileSync(at('sluice.yaml'), isBad ? bad(turn) : good(turn));
       const report = await watch!.check();
-      // The watcher may have been faster, and then there is nothing left to do.
+      // If the watcher has already reloaded the file, `check` returns undefined.
       const { problems } = running!.service.app.configuration;
       expect(report?.ok ?? problems.length === 0).toBe(!isBad);
       if (isBad) wrong++;
@@ -275,8 +275,8 @@ describe('reloads under load', () => {
     }
     isOver = true;
     await Promise.all(callers);
-    expect([...statuses]).toEqual([[200, asked]]);
-    expect(asked).toBeGreaterThan(LIMIT);
+    expect([...statuses]).toEqual([[200, sent]]);
+    expect(sent).toBeGreaterThan(LIMIT);
     expect(admitted).toBe(LIMIT);
     expect(await reloads('failed')).toBe(wrong);
     expect(await reloads('ok')).toBe(RELOADS - wrong);
@@ -285,8 +285,8 @@ describe('reloads under load', () => {
   });
 });
 
-describe('a file that changes during the start', () => {
-  test('detects a file that changed during start', async () => {
+describe('files that change during the start', () => {
+  test('a file that changed during the start is reloaded', async () => {
     const path = at('sluice.yaml');
     writeFileSync(path, textOf(1));
     const config = await loadConfig([path]);
@@ -300,7 +300,7 @@ describe('a file that changes during the start', () => {
     await expect.poll(limitNow, soon).toBe(2);
   });
 
-  test('detects a file that changed while it was parsed', async () => {
+  test('a file that changed while it was parsed is reloaded', async () => {
     const path = at('sluice.yaml');
     writeFileSync(path, textOf(1));
     const config = await loadConfig([path]);
@@ -321,8 +321,8 @@ describe('a file that changes during the start', () => {
   });
 });
 
-describe('a path that is no regular file', () => {
-  test('a path that is no regular file is reported once, and read later', async () => {
+describe('unreadable configuration paths', () => {
+  test('a FIFO is reported once, and a regular file in its place is reloaded', async () => {
     const path = at('sluice.yaml');
     writeFileSync(path, textOf(1));
     await start(path);
@@ -330,7 +330,7 @@ describe('a path that is no regular file', () => {
     execFileSync('mkfifo', [path]);
     await expect.poll(() => logged.join(''), soon).toContain('a FIFO, which is not a regular file');
     expect(await limitNow()).toBe(1);
-    // Neither a look nor a reload waits for a program that writes to it.
+    // Neither a check nor a reload waits for a writer of the FIFO.
     expect(await watch!.check()).toBeUndefined();
     expect((await running!.service.app.configuration.reload()).ok).toBe(false);
     unlinkSync(path);
@@ -354,7 +354,7 @@ describe('a path that is no regular file', () => {
       const { files } = await readConfigFiles([path], options);
       expect(files[0].problem).toContain('Expected the file system to respond within 20 ms');
     }
-    // However often it is read, one read waits.
+    // Repeated reads share one pending read.
     expect(reads).toBe(1);
     respond(Buffer.from('late'));
     await new Promise((resolve) => setImmediate(resolve));
@@ -373,7 +373,7 @@ describe('POST /v1/reload', () => {
   test('POST /v1/reload of unchanged files is not counted', async () => {
     writeFileSync(at('a.yaml'), textOf(5));
     await start(at('a.yaml'));
-    // Otherwise it would read the changes below as well.
+    // Otherwise the watcher would reload the changes below as well.
     watch!.stop();
     const startedAt = await reloadedAt();
     expect(await post()).toEqual([200, false]);
@@ -390,7 +390,7 @@ describe('POST /v1/reload', () => {
     expect([(await post())[0], (await post())[0], await limitNow()]).toEqual([422, 422, 6]);
     expect([await reloads('ok'), await reloads('failed')]).toEqual([1, 1]);
 
-    // The configuration in effect is that of these files, but the last reload failed.
+    // The files match the active configuration, but the last reload failed.
     writeFileSync(at('a.yaml'), textOf(6));
     expect(await post()).toEqual([200, true]);
     expect([await reloads('ok'), await metric('sluice_config_bad')]).toEqual([2, 0]);

@@ -1,4 +1,4 @@
-/** A service for a test: on a free port of 127.0.0.1, with the configuration given as data. */
+/** Starts a service for a test on a free port of 127.0.0.1. The configuration is given as data. */
 import { type Logger, pino } from 'pino';
 import type { Config } from '../src/config/model.ts';
 import { type Service, startService } from '../src/service.ts';
@@ -16,7 +16,7 @@ export const configOf = (parts: Partial<Config>): Config => ({
   ...parts,
 });
 
-/** `policy('perMinute', 100, '1m')` */
+/** Returns the configuration of a policy: `policy('perMinute', 100, '1m')`. */
 export const policy = (name: string, limit: number, window: string, more: object = {}) => {
   const { shadow = false, ...options } = more as { shadow?: boolean };
   return { name, options: { limit, window, ...options }, shadow };
@@ -25,18 +25,18 @@ export const policy = (name: string, limit: number, window: string, more: object
 export interface RunningOptions {
   readonly config?: Partial<Config>;
   readonly load?: () => Promise<Config>;
-  /** As flags. */
+  /** Settings in the form of flags. */
   readonly settings?: Partial<Record<SettingName, unknown>>;
   readonly store?: OpenStore;
   /** Default: nothing is logged. */
   readonly log?: Logger;
 }
 
-export interface Answer {
+export interface ServiceResponse {
   readonly status: number;
   readonly headers: Headers;
   readonly text: string;
-  // biome-ignore lint/suspicious/noExplicitAny: tests look into whatever came.
+  // biome-ignore lint/suspicious/noExplicitAny: tests read any field of the body.
   readonly json: any;
 }
 
@@ -47,25 +47,30 @@ export class Running {
     return this.service.url;
   }
 
-  async ask(method: string, path: string, body?: unknown, headers = {}): Promise<Answer> {
+  async request(
+    method: string,
+    path: string,
+    body?: unknown,
+    headers = {},
+  ): Promise<ServiceResponse> {
     const init = body === undefined ? {} : { body: JSON.stringify(body) };
-    const answer = await fetch(this.url + path, { method, headers, ...init });
-    const text = await answer.text();
-    const isJson = (answer.headers.get('content-type') ?? '').includes('json');
+    const response = await fetch(this.url + path, { method, headers, ...init });
+    const text = await response.text();
+    const isJson = (response.headers.get('content-type') ?? '').includes('json');
     return {
-      status: answer.status,
-      headers: answer.headers,
+      status: response.status,
+      headers: response.headers,
       text,
       json: isJson && text !== '' ? JSON.parse(text) : undefined,
     };
   }
 
-  post(path: string, body: unknown, headers = {}): Promise<Answer> {
-    return this.ask('POST', path, body, headers);
+  post(path: string, body: unknown, headers = {}): Promise<ServiceResponse> {
+    return this.request('POST', path, body, headers);
   }
 
-  get(path: string, headers = {}): Promise<Answer> {
-    return this.ask('GET', path, undefined, headers);
+  get(path: string, headers = {}): Promise<ServiceResponse> {
+    return this.request('GET', path, undefined, headers);
   }
 
   close(): Promise<void> {
@@ -73,7 +78,7 @@ export class Running {
   }
 }
 
-/** With a short drain time, because tests leave idle connections. */
+/** Returns settings with a short drain time, because tests leave idle connections. */
 export function settingsOf(given: Partial<Record<SettingName, unknown>> = {}): Settings {
   return readSettings({ listen: '127.0.0.1:0', drainMs: '100ms', ...given }, {}, {}).settings;
 }
@@ -81,7 +86,7 @@ export function settingsOf(given: Partial<Record<SettingName, unknown>> = {}): S
 export async function startRunning(options: RunningOptions = {}): Promise<Running> {
   const settings = settingsOf(options.settings);
   const { config: given = {} } = options;
-  // Keeps the identity of a loaded object, by which its fingerprint is stored.
+  // A loaded configuration is not copied: its fingerprint is stored by object identity.
   const config = 'files' in given ? (given as Config) : configOf(given);
   const listeners = { onWarning: () => {}, onConnection: () => {} };
   const store = options.store ?? (await openStore(settings, listeners));

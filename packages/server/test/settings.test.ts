@@ -35,7 +35,7 @@ function file(name: string, text: string): string {
 }
 
 describe('SETTINGS', () => {
-  test('derives a flag, a variable and a field from each name', () => {
+  test('each setting has a flag, an environment variable and a field', () => {
     expect(flagOf('deadlineMs')).toBe('--deadline');
     expect(variableOf('deadlineMs')).toBe('SLUICE_DEADLINE');
     expect(fileKeyOf('deadlineMs')).toBe('deadline');
@@ -45,7 +45,7 @@ describe('SETTINGS', () => {
     expect(flags.size).toBe(SETTING_NAMES.length);
   });
 
-  test('describes a setting with its choices and its default', () => {
+  test('the help of a setting contains its choices and its default', () => {
     expect(SETTINGS.onFailure.help).toBe(
       'Action when the store is unavailable: allow, deny, local, throw (default: local)',
     );
@@ -63,11 +63,14 @@ describe('precedence of sources', () => {
     [{}, {}, inFile, 'file:', 'file'],
     [{}, {}, {}, 's:', 'default'],
     [{}, { SLUICE_PREFIX: '' }, inFile, 'file:', 'file'],
-  ])('%j over %j over %j is %s', (flags, variables, settings, value, from) => {
-    const read = readSettings(flags, variables, settings);
-    expect(read.settings.prefix).toBe(value);
-    expect(read.sources.prefix).toBe(from);
-  });
+  ])(
+    'flags %j, variables %j and file %j set the prefix %s',
+    (flags, variables, settings, value, from) => {
+      const read = readSettings(flags, variables, settings);
+      expect(read.settings.prefix).toBe(value);
+      expect(read.sources.prefix).toBe(from);
+    },
+  );
 
   test('a value with lower precedence is not validated', () => {
     expect(readSettings({ workers: '2' }, { SLUICE_WORKERS: 'x' }, {}).settings.workers).toBe(2);
@@ -91,7 +94,7 @@ describe('values of settings', () => {
     ['adminToken', 'ein Schlüssel für alles', 'ein Schlüssel für alles'],
     ['config', 'a.yaml,b', ['a.yaml', 'b']],
     ['store', 'redis+cluster://a:1,b:2', 'redis+cluster://a:1,b:2'],
-  ] as const)('%s accepts %j', (name, given, value) => {
+  ] as const)('the setting %s accepts %j', (name, given, value) => {
     expect(SETTINGS[name].read(given)).toEqual(value);
   });
 
@@ -126,7 +129,7 @@ describe('values of settings', () => {
     ['onFailure', 'toString'],
     ['logLevel', 'loud'],
     ['config', ''],
-  ] as const)('%s rejects %j', (name, given) => {
+  ] as const)('the setting %s rejects %j', (name, given) => {
     expect(SETTINGS[name].read(given)).toBeUndefined();
     const [problem] = problemsOf(() => readSettings({ [name]: given }, {}, {}));
     expect(problem).toMatch(new RegExp(`^Expected ${flagOf(name)} to be .+, got .+`));
@@ -165,15 +168,15 @@ describe('settings that depend on each other', () => {
   );
 });
 
-describe('the admin token file', () => {
-  test('is read without its final line break', () => {
+describe('adminTokenFile', () => {
+  test('the admin token file is read without its final line break', () => {
     const adminTokenFile = file('token', `${TOKEN}\n`);
     const { settings, sources } = readSettings({ adminTokenFile, listen: ':80' }, {}, {});
     expect(settings.adminToken).toBe(TOKEN);
     expect(sources.adminToken).toBe('flag');
   });
 
-  test('has the precedence of the source that names it', () => {
+  test('the admin token file has the precedence of the source that names it', () => {
     const path = file('token-2', TOKEN);
     const other = 'another-token-of-16-characters';
     const before = readSettings({ adminTokenFile: path }, { SLUICE_ADMIN_TOKEN: other }, {});
@@ -183,14 +186,14 @@ describe('the admin token file', () => {
     expect(after.sources.adminToken).toBe('flag');
   });
 
-  test('is rejected beside a token of the same source', () => {
+  test('an admin token file beside a token of the same source is rejected', () => {
     const flags = { adminTokenFile: file('token-3', TOKEN), adminToken: TOKEN };
     expect(problemsOf(() => readSettings(flags, {}, {}))).toEqual([
       'Expected --admin-token or --admin-token-file, got both',
     ]);
   });
 
-  test('is rejected if it is unreadable or has no token, without showing its content', () => {
+  test('an invalid admin token file is rejected without showing its content', () => {
     const absent = join(folder, 'absent');
     expect(problemsOf(() => readSettings({ adminTokenFile: absent }, {}, {}))).toEqual([
       `Expected \`${absent}\` to be a readable file, got ENOENT`,
@@ -204,7 +207,7 @@ describe('the admin token file', () => {
 });
 
 describe('shownSettings', () => {
-  test('hides secrets and has the source of each value', () => {
+  test('shownSettings hides secrets and contains the source of each value', () => {
     const flags = { adminToken: TOKEN, store: 'redis://me:hunter2@host:6379/0' };
     const shown = shownSettings(readSettings(flags, { SLUICE_WORKERS: '2' }, {}));
     expect(shown).toMatchObject({
@@ -217,7 +220,7 @@ describe('shownSettings', () => {
     expect(JSON.stringify(shown)).not.toMatch(/hunter2|hard-to-guess/);
   });
 
-  test('problems do not contain secrets', () => {
+  test('problems of settings do not contain secrets', () => {
     const read = () =>
       readSettings({ adminToken: 'hunter2', store: 'redsi://a:hunter2@b' }, {}, {});
     expect(problemsOf(read).join('\n')).not.toContain('hunter2');
@@ -232,7 +235,7 @@ describe('shownSettings', () => {
     ['adminToken', 'hunter2', '7 characters'],
     ['adminToken', 'hunter2 and more\nof it', '22, not all of them visible'],
     ['adminToken', 1_000_000, 'something else'],
-  ] as const)('the problem of %s %j shows only: %s', (name, given, hint) => {
+  ] as const)('the problem of %s %j shows only "%s"', (name, given, hint) => {
     const [problem] = problemsOf(() => readSettings({ [name]: given }, {}, {}));
     expect(problem.endsWith(`, got ${hint}`)).toBe(true);
   });

@@ -12,14 +12,14 @@ import { policy } from './running.ts';
 const policies = [policy('few', 2, '1h'), policy('watched', 1, '1h', { shadow: true })];
 
 describe('ShadowOverrides', () => {
-  test('notifies listeners of each change and its origin', () => {
+  test('listeners receive each change and its origin', () => {
     const shadowOverrides = new ShadowOverrides();
-    const heard: ShadowChange[] = [];
-    shadowOverrides.onChange((change) => heard.push(change));
+    const changes: ShadowChange[] = [];
+    shadowOverrides.onChange((change) => changes.push(change));
     shadowOverrides.set({ policy: 'b', shadow: true });
     shadowOverrides.set({ policy: 'a', shadow: false }, { isRemote: true });
     shadowOverrides.set({ policy: 'b', shadow: null });
-    expect(heard).toEqual([
+    expect(changes).toEqual([
       { policy: 'b', shadow: true, isRemote: false },
       { policy: 'a', shadow: false, isRemote: true },
       { policy: 'b', shadow: null, isRemote: false },
@@ -27,7 +27,7 @@ describe('ShadowOverrides', () => {
     expect(shadowOverrides.list()).toEqual([{ policy: 'a', shadow: false }]);
   });
 
-  test('are in effect before listeners are called', () => {
+  test('shadow overrides are in effect before listeners are called', () => {
     const decisionService = new DecisionService(memoryStore(), policies);
     const seen: boolean[][] = [];
     decisionService.shadowOverrides.onChange(({ policy }) => {
@@ -45,7 +45,7 @@ describe('ShadowOverrides', () => {
     ]);
   });
 
-  test('of another process are accepted above the maximum', () => {
+  test('shadow overrides of another process are accepted above the maximum', () => {
     const shadowOverrides = new ShadowOverrides();
     for (let at = 0; at < MAX_SHADOW_OVERRIDES; at++)
       shadowOverrides.set({ policy: `p${at}`, shadow: true });
@@ -57,7 +57,7 @@ describe('ShadowOverrides', () => {
   });
 
   test.each([undefined, null, 'few', {}, { policy: 'few' }, { policy: 1, shadow: true }])(
-    'are not read from %j',
+    'shadowOverrideOf rejects %j',
     (body) => {
       expect(() => shadowOverrideOf(body)).toThrow('Expected a policy, and true, false or null');
     },

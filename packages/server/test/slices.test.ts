@@ -10,8 +10,8 @@ function* busy(rounds: number): Generator<void, number> {
   return sum;
 }
 
-describe('work in slices', () => {
-  test('lets other work run between two slices', async () => {
+describe('inSlices', () => {
+  test('other work runs between two slices', async () => {
     let turns = 0;
     let isOver = false;
     const turn = (): void => {
@@ -25,7 +25,7 @@ describe('work in slices', () => {
     expect(turns).toBeGreaterThan(5);
   });
 
-  test('rejects with the error of the work', async () => {
+  test('inSlices rejects with the error that the work throws', async () => {
     const work = (function* (): Generator<void, never> {
       yield;
       throw new TypeError('wrong');

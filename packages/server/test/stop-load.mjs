@@ -1,16 +1,16 @@
 /**
- * Clients with connections that they keep, as a process of its own. Each sends requests until an
- * answer says that the connection ends, and must by then have an answer to every one.
+ * Load generator with keep-alive connections, as a separate process. Each client sends requests
+ * until a response has `Connection: close`. By then it must have a response to every request.
  *
  *     node stop-load.mjs PORT '[{ "connections": 300, "batch": 1, "pauseMs": 0 }]'
  *
- * Those with `returns` connect again when a connection has ended, until they are refused. Those
- * with `hasOne` have it end with each answer, so they always do.
+ * Groups with `reconnects` open a new connection after each closed one, until it is refused. Groups
+ * with `sendsClose` send `Connection: close` with each request.
  */
 import { connect } from 'node:net';
 
 const [port, groups] = process.argv.slice(2);
-const results = { sent: 0, answered: 0, denied: 0, failed: 0, ended: 0, refused: 0, problems: [] };
+const results = { sent: 0, completed: 0, denied: 0, failed: 0, ended: 0, refused: 0, problems: [] };
 let largestInFlight = 0;
 let served = 0;
 
@@ -19,8 +19,8 @@ const requestOf = (connection) =>
   `POST /v1/check HTTP/1.1\r\nhost: 127.0.0.1\r\nconnection: ${connection}\r\n` +
   `content-length: ${body.length}\r\n\r\n${body}`;
 
-/** Removes complete responses from the front of the received text; returns the rest. */
-function takeAnswers(text, take) {
+/** Calls `take` for each complete response at the start of the text. Returns the rest. */
+function takeResponses(text, take) {
   for (;;) {
     const head = text.indexOf('\r\n\r\n');
     if (head < 0) return text;
@@ -33,47 +33,47 @@ function takeAnswers(text, take) {
 }
 
 function client(group) {
-  const { batch, pauseMs, returns, hasOne } = group;
-  const request = requestOf(hasOne ? 'close' : 'keep-alive');
+  const { batch, pauseMs, reconnects, sendsClose } = group;
+  const request = requestOf(sendsClose ? 'close' : 'keep-alive');
   return new Promise((resolve) => {
     const socket = connect(Number(port), '127.0.0.1');
-    let owed = 0;
-    let isTold = false;
+    let pending = 0;
+    let isClosing = false;
     let isRefused = false;
     let isServed = false;
     let rest = '';
     const send = () => {
-      if (isTold || socket.destroyed) return;
-      owed += batch;
+      if (isClosing || socket.destroyed) return;
+      pending += batch;
       results.sent += batch;
-      largestInFlight = Math.max(largestInFlight, results.sent - results.answered);
+      largestInFlight = Math.max(largestInFlight, results.sent - results.completed);
       socket.write(request.repeat(batch));
     };
     const take = (head, content) => {
-      owed--;
-      results.answered++;
+      pending--;
+      results.completed++;
       if (!isServed) served++;
       isServed = true;
       if (!head.startsWith('HTTP/1.1 200 ')) results.problems.push(head.split('\r\n')[0]);
       else if (!JSON.parse(content).allowed) results.denied++;
       if (!/\r\nconnection: close/i.test(head)) return;
-      isTold = true;
-      if (owed > 0) results.problems.push(`response to end with ${owed} unanswered`);
+      isClosing = true;
+      if (pending > 0) results.problems.push(`connection closing with ${pending} pending requests`);
     };
     socket.on('connect', send);
     socket.on('data', (chunk) => {
-      rest = takeAnswers(rest + chunk.toString('latin1'), take);
-      if (owed === 0) setTimeout(send, pauseMs * Math.random());
+      rest = takeResponses(rest + chunk.toString('latin1'), take);
+      if (pending === 0) setTimeout(send, pauseMs * Math.random());
     });
     socket.on('error', ({ code }) => {
-      isRefused = returns && code === 'ECONNREFUSED';
+      isRefused = reconnects && code === 'ECONNREFUSED';
       if (isRefused) results.refused++;
       else results.problems.push(code);
     });
     socket.on('close', () => {
-      results.failed += owed;
-      if (isTold) results.ended++;
-      if (returns && isTold) resolve(client(group));
+      results.failed += pending;
+      if (isClosing) results.ended++;
+      if (reconnects && isClosing) resolve(client(group));
       else resolve();
     });
   });

@@ -1,6 +1,6 @@
 /**
- * A service as a process of its own, for tests of its end: settings as flags in the first argument,
- * configuration files in the others.
+ * A service as a separate process, for tests of its shutdown. The first argument contains settings
+ * as flags, the others are configuration files.
  */
 import {
   loadConfig,

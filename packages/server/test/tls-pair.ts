@@ -1,4 +1,4 @@
-/** A self-signed certificate for 127.0.0.1, made anew for each test. */
+/** Creates self-signed certificates for 127.0.0.1. */
 import { execFileSync } from 'node:child_process';
 import { readFileSync, renameSync } from 'node:fs';
 import { join } from 'node:path';
@@ -8,14 +8,14 @@ export interface TlsFiles {
   readonly tlsKey: string;
 }
 
-/** Writes a new key and certificate into a folder; replaces those that are there. */
+/** Writes a new key and certificate into a folder, replacing existing ones. */
 export function writeTlsFiles(folder: string, name = 'localhost'): TlsFiles {
   const files = { tlsCert: join(folder, 'cert.pem'), tlsKey: join(folder, 'key.pem') };
   const newKey = '-newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2';
   const out = `-keyout ${files.tlsKey}.next -out ${files.tlsCert}.next`;
-  const words = `req -x509 ${newKey} -subj /CN=${name} ${out}`;
+  const args = `req -x509 ${newKey} -subj /CN=${name} ${out}`;
   const names = ['-addext', 'subjectAltName=IP:127.0.0.1'];
-  execFileSync('openssl', [...words.split(' '), ...names], { stdio: 'pipe' });
+  execFileSync('openssl', [...args.split(' '), ...names], { stdio: 'pipe' });
   renameSync(`${files.tlsKey}.next`, files.tlsKey);
   renameSync(`${files.tlsCert}.next`, files.tlsCert);
   return files;

@@ -15,7 +15,7 @@ import { OF_REQUESTS } from '../src/observe/policy-labels.ts';
 import { GENERATION_MS, TopKeys, topReport } from '../src/observe/top-keys.ts';
 import { policy, type Running, startRunning } from './running.ts';
 
-/** Numbers from 0 to 1, the same each time. */
+/** Returns a seeded generator of numbers from 0 to 1. */
 function random(seed: number): () => number {
   let state = seed;
   return () => {
@@ -24,7 +24,7 @@ function random(seed: number): () => number {
   };
 }
 
-/** Keys of which the n-th is n times as rare as the first. */
+/** Yields keys with a Zipf distribution: the n-th key is n times as rare as the first. */
 function* zipf(count: number, keys: number, next: () => number): Generator<string> {
   const upTo: number[] = [];
   for (let rank = 1; rank <= keys; rank++) upTo.push((upTo.at(-1) ?? 0) + 1 / rank);
@@ -40,7 +40,7 @@ function* zipf(count: number, keys: number, next: () => number): Generator<strin
   }
 }
 
-function exactly(keys: Iterable<string>): Map<string, number> {
+function exactCounts(keys: Iterable<string>): Map<string, number> {
   const counts = new Map<string, number>();
   for (const key of keys) counts.set(key, (counts.get(key) ?? 0) + 1);
   return counts;
@@ -52,8 +52,8 @@ function summaryOf(keys: Iterable<string>, budget?: SummaryBudget): HeavyHitters
   return summary;
 }
 
-/** Everything that a summary promises, against the counts of all keys. */
-function expectSound(
+/** Compares the guarantees of a summary with the exact counts of all keys. */
+function expectBounds(
   data: HitsData,
   exact: Map<string, number>,
   parts = 1,
@@ -72,19 +72,19 @@ function expectSound(
   for (const [key, count] of exact) if (count > lacking) expect(found.has(key)).toBe(true);
 }
 
-describe('a summary of hits', () => {
-  test('counts exactly while all keys fit', () => {
+describe('HeavyHitters', () => {
+  test('a summary counts exactly while all keys fit', () => {
     const keys = Array.from({ length: MAX_KEYS }, (_, key) => `key-${key}`);
     const { hits, lacking, keys: found } = summaryOf([...keys, ...keys]).data();
     expect([hits, lacking, found.length]).toEqual([2 * MAX_KEYS, 0, MAX_KEYS]);
     expect(found.every(([, count]) => count === 2)).toBe(true);
   });
 
-  test('keeps its bounds on skewed traffic and finds the frequent keys', () => {
+  test('a summary of skewed traffic keeps its bounds and lists the frequent keys', () => {
     const keys = [...zipf(200_000, 50_000, random(1))];
-    const exact = exactly(keys);
+    const exact = exactCounts(keys);
     const data = summaryOf(keys).data();
-    expectSound(data, exact);
+    expectBounds(data, exact);
     const most = [...exact].sort(([, a], [, b]) => b - a).map(([key]) => key);
     expect(new Set(data.keys.slice(0, 20).map(([key]) => key))).toEqual(new Set(most.slice(0, 20)));
   });
@@ -96,7 +96,7 @@ describe('a summary of hits', () => {
       if (hit % 150 === 0) keys.push('heavy');
     }
     const data = summaryOf(keys).data();
-    expectSound(data, exactly(keys));
+    expectBounds(data, exactCounts(keys));
     expect(data.keys[0][0]).toBe('heavy');
   });
 
@@ -104,17 +104,17 @@ describe('a summary of hits', () => {
     const heavy = Array.from({ length: 50_000 }, (_, hit) => `heavy-${hit % 10}`);
     const flood = Array.from({ length: 50_000 }, (_, hit) => `throw-away-${hit}`);
     const data = summaryOf([...heavy, ...flood]).data();
-    expectSound(data, exactly([...heavy, ...flood]));
+    expectBounds(data, exactCounts([...heavy, ...flood]));
     expect(data.keys.slice(0, 10).every(([key]) => key.startsWith('heavy'))).toBe(true);
   });
 
-  test('keeps its bounds in the worst order of hits', () => {
-    // One key more than there is room for, so that each comes just when it has been forgotten.
+  test('a summary keeps its bounds in the worst order of hits', () => {
+    // One key more than fits, so that each key arrives just after its eviction.
     const keys = Array.from({ length: 150_000 }, (_, hit) => `key-${hit % (MAX_KEYS + 1)}`);
-    expectSound(summaryOf(keys).data(), exactly(keys));
+    expectBounds(summaryOf(keys).data(), exactCounts(keys));
   });
 
-  test('keeps its bounds on any traffic, also merged', () => {
+  test('a summary of any traffic keeps its bounds, also when merged', () => {
     const weights = fc.array(fc.tuple(fc.nat(900), fc.integer({ min: 1, max: 40 })), {
       minLength: 600,
       maxLength: 1500,
@@ -122,19 +122,19 @@ describe('a summary of hits', () => {
     fc.assert(
       fc.property(weights, fc.integer({ min: 1, max: 5 }), (runs, parts) => {
         const keys = runs.flatMap(([key, times]) => Array<string>(times).fill(`key-${key}`));
-        const exact = exactly(keys);
-        expectSound(summaryOf(keys).data(), exact);
+        const exact = exactCounts(keys);
+        expectBounds(summaryOf(keys).data(), exact);
         const merged = new HeavyHitters();
         for (let part = 0; part < parts; part++) {
           merged.merge(summaryOf(keys.filter((_, at) => at % parts === part)).data());
         }
-        expectSound(merged.data(), exact, parts);
+        expectBounds(merged.data(), exact, parts);
       }),
       { numRuns: 30 },
     );
   });
 
-  test('keeps its bounds with any budget and key length', () => {
+  test('a summary with any budget and key length keeps its bounds', () => {
     const hits = fc.array(fc.tuple(fc.nat(60), fc.integer({ min: 1, max: 9 })), {
       minLength: 100,
       maxLength: 600,
@@ -146,7 +146,7 @@ describe('a summary of hits', () => {
         const keys = runs.flatMap(([key, times]) =>
           Array<string>(times).fill(`${key}`.padEnd(long[key % long.length], '\u20ac')),
         );
-        const exact = exactly(keys);
+        const exact = exactCounts(keys);
         const shared = new SummaryBudget(bytes);
         const parts = Array.from({ length: n }, (_, part) =>
           summaryOf(
@@ -155,11 +155,11 @@ describe('a summary of hits', () => {
           ).data(),
         );
         for (const [part, data] of parts.entries()) {
-          expectSound(data, exactly(keys.filter((_key, at) => at % n === part)), 1, 0);
+          expectBounds(data, exactCounts(keys.filter((_key, at) => at % n === part)), 1, 0);
         }
         const merged = new HeavyHitters();
         for (const data of parts) merged.merge(data);
-        expectSound(merged.data(), exact, n, 0);
+        expectBounds(merged.data(), exact, n, 0);
       }),
       { numRuns: 60 },
     );
@@ -169,7 +169,7 @@ describe('a summary of hits', () => {
     const keys: string[] = [];
     for (let hit = 0; hit < 10_000; hit++) keys.push(hit % 5 < 2 ? 'heavy' : `throw-away-${hit}`);
     const data = summaryOf(keys, new SummaryBudget(0)).data();
-    expectSound(data, exactly(keys), 1, 2);
+    expectBounds(data, exactCounts(keys), 1, 2);
     expect(data.keys[0][0]).toBe('heavy');
   });
 
@@ -202,7 +202,7 @@ const POLICIES = [
   policy('watched', 1, '1h', { shadow: true }),
 ];
 
-describe('top keys', () => {
+describe('TopKeys', () => {
   afterEach(() => {
     vi.useRealTimers();
   });
@@ -217,21 +217,21 @@ describe('top keys', () => {
     const decisionService = new DecisionService(memoryStore(), POLICIES);
     const topKeys = new TopKeys();
     decisionService.watch(topKeys.watch);
-    const ask = (...policies: readonly string[]) => {
+    const check = (...policies: readonly string[]) => {
       const [key = ''] = policies.slice(-1);
       const requests = policies.slice(0, -1).map((each) => ({ policy: each, key }));
       return decisionService.decide(decisionService.limits(requests));
     };
-    return { clock, decisionService, topKeys, ask };
+    return { clock, decisionService, topKeys, check };
   }
 
   const keysOf = (report: { keys: readonly { key: string; atLeast: number }[] }) =>
     Object.fromEntries(report.keys.map(({ key, atLeast }) => [key, atLeast]));
 
-  test('lists denied and allowed keys separately', () => {
-    const { topKeys, ask } = setUp();
-    for (let call = 0; call < 5; call++) ask('few', 'a');
-    ask('few', 'b');
+  test('denied and allowed keys are listed separately', () => {
+    const { topKeys, check } = setUp();
+    for (let call = 0; call < 5; call++) check('few', 'a');
+    check('few', 'b');
     expect(keysOf(topKeys.top('few'))).toEqual({ a: 3 });
     expect(keysOf(topKeys.top('few', { by: 'allowed' }))).toEqual({ a: 2, b: 1 });
     expect(topKeys.top('few', { by: 'allowed', count: 1 }).keys).toEqual([
@@ -240,16 +240,16 @@ describe('top keys', () => {
   });
 
   test('of a denied check only the limits that denied are listed', () => {
-    const { topKeys, ask } = setUp();
-    for (let call = 0; call < 5; call++) ask('few', 'many', 'a');
+    const { topKeys, check } = setUp();
+    for (let call = 0; call < 5; call++) check('few', 'many', 'a');
     expect(keysOf(topKeys.top('few'))).toEqual({ a: 3 });
     expect(keysOf(topKeys.top('many'))).toEqual({});
     expect(keysOf(topKeys.top('many', { by: 'allowed' }))).toEqual({ a: 2 });
   });
 
-  test('lists shadow denials', () => {
-    const { topKeys, ask } = setUp();
-    for (let call = 0; call < 3; call++) ask('many', 'watched', 'a');
+  test('keys denied in shadow mode are listed', () => {
+    const { topKeys, check } = setUp();
+    for (let call = 0; call < 3; call++) check('many', 'watched', 'a');
     expect(keysOf(topKeys.top('watched'))).toEqual({ a: 2 });
   });
 
@@ -259,7 +259,7 @@ describe('top keys', () => {
     expect(topKeys.top('few', { by: 'allowed' }).hits).toBe(0);
   });
 
-  test('inline limits share one label', () => {
+  test('the keys of all inline limits are listed under one label', () => {
     const { decisionService, topKeys } = setUp();
     for (const [name, key] of [
       ['sluice.one', 'a'],
@@ -273,12 +273,12 @@ describe('top keys', () => {
   });
 
   test('top keys expire after five to ten minutes', () => {
-    const { clock, topKeys, ask } = setUp();
-    ask('few', 'early');
+    const { clock, topKeys, check } = setUp();
+    check('few', 'early');
     clock.advance(GENERATION_MS - 100);
-    ask('few', 'later');
+    check('few', 'later');
     clock.advance(100);
-    ask('few', 'latest');
+    check('few', 'latest');
     const by = 'allowed';
     expect(Object.keys(keysOf(topKeys.top('few', { by })))).toEqual(['early', 'later', 'latest']);
     expect(topKeys.top('few', { by }).sinceMs).toBe(1_000_000_000);
@@ -289,18 +289,18 @@ describe('top keys', () => {
   });
 
   test('a clock that is set back starts a new generation', () => {
-    const { clock, topKeys, ask } = setUp();
-    ask('few', 'a');
+    const { clock, topKeys, check } = setUp();
+    check('few', 'a');
     clock.set(clock.now() - 86_400_000);
-    ask('few', 'b');
+    check('few', 'b');
     expect(keysOf(topKeys.top('few', { by: 'allowed' }))).toEqual({ b: 1 });
     expect(topKeys.top('few').sinceMs).toBe(clock.now());
   });
 
   test('top keys of several processes are merged', () => {
     const [one, other] = [setUp(), setUp()];
-    for (let call = 0; call < 4; call++) one.ask('few', 'a');
-    for (let call = 0; call < 5; call++) other.ask('few', 'a');
+    for (let call = 0; call < 4; call++) one.check('few', 'a');
+    for (let call = 0; call < 5; call++) other.check('few', 'a');
     other.clock.advance(1);
     const parts = [one, other].map(({ topKeys }) =>
       JSON.parse(JSON.stringify(topKeys.data('few', 'denied'))),
@@ -344,14 +344,14 @@ describe('GET /v1/top', () => {
   test.each([
     ['policy=none', 404, 'ERR_UNKNOWN_POLICY'],
     ['', 404, 'ERR_UNKNOWN_POLICY'],
-    ['policy=few&by=asked', 400, 'ERR_INVALID_OPTION'],
+    ['policy=few&by=unknown', 400, 'ERR_INVALID_OPTION'],
     ['policy=few&count=0', 400, 'ERR_INVALID_OPTION'],
     ['policy=few&count=201', 400, 'ERR_INVALID_OPTION'],
     ['policy=few&count=ten', 400, 'ERR_INVALID_OPTION'],
     ['policy=few&cuont=10', 400, 'ERR_INVALID_OPTION'],
-  ])('refuses %s', async (query, status, code) => {
-    const answer = await top(query);
-    expect([answer.status, answer.json.code]).toEqual([status, code]);
+  ])('GET /v1/top rejects the query %j with %i', async (query, status, code) => {
+    const response = await top(query);
+    expect([response.status, response.json.code]).toEqual([status, code]);
   });
 
   test('GET /v1/top requires the token', async () => {

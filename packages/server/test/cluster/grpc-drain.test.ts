@@ -23,7 +23,7 @@ afterEach(() => group?.stop());
 /** Client that keeps calls in flight until the server sends GOAWAY. */
 class Caller {
   readonly session: ClientHttp2Session;
-  answered = 0;
+  completed = 0;
   /** Calls without a response, except refused streams: a client may retry those. */
   lost = 0;
   #isOver = false;
@@ -55,7 +55,7 @@ class Caller {
       stream.on('trailers', read);
       stream.on('error', () => {});
       stream.on('close', () => {
-        if (status === '0') this.answered++;
+        if (status === '0') this.completed++;
         else if (stream.rstCode !== constants.NGHTTP2_REFUSED_STREAM) this.lost++;
         resolve();
       });
@@ -74,7 +74,7 @@ test('every accepted call gets a response when two workers stop', {
     const { port } = group.grpc!;
     const callers = Array.from({ length: SESSIONS }, () => new Caller(port));
     const runs = callers.map((each) => each.run());
-    await vi.waitUntil(() => callers.every(({ answered }) => answered > 20), { timeout: 60_000 });
+    await vi.waitUntil(() => callers.every(({ completed }) => completed > 20), { timeout: 60_000 });
     group.supervisor.kill('SIGTERM');
     await Promise.all(runs);
     expect(callers.map(({ lost }) => lost)).toEqual(callers.map(() => 0));

@@ -27,7 +27,7 @@ describe('Watchdog', () => {
     vi.useRealTimers();
   });
 
-  test('reports a process without heartbeats, and none with heartbeats', () => {
+  test('the watchdog reports only processes without heartbeats', () => {
     const [quiet, lively] = [new TestProcess(), new TestProcess()];
     const watchdog = new Watchdog(() => [quiet, lively]);
     watchdog.start();
@@ -42,7 +42,7 @@ describe('Watchdog', () => {
     expect(Math.max(...quiet.silences)).toBeLessThanOrEqual(HUNG_MS + BEAT_MS);
   });
 
-  test('restarts all silences after its own process was stopped', () => {
+  test('the watchdog restarts all silences after its own process was stopped', () => {
     const quiet = new TestProcess();
     const watchdog = new Watchdog(() => [quiet]);
     watchdog.start();

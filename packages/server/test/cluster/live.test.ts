@@ -33,7 +33,7 @@ async function listen(path?: string): Promise<EventReader> {
 const checks = (body: object, times: number) =>
   Promise.all(open.flatMap((each) => each.post('/v1/check', Array(times).fill(body))));
 
-describe('the streams of several workers', () => {
+describe('event streams of several workers', () => {
   test('streams and history of each worker count the decisions of all workers', async () => {
     const all = await Promise.all(Array.from({ length: CONNECTIONS }, () => listen()));
     for (const reader of all) expect(reader.of('hello')).toMatchObject([{ processes: WORKERS }]);

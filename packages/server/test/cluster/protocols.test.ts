@@ -40,7 +40,7 @@ descriptors:
   test('gRPC calls over all workers are admitted up to the limit', async () => {
     const all = clients(9);
     const responses = await Promise.all(
-      Array.from({ length: 900 }, (_, call) => all[call % 9].ask(fifty('crowded'))),
+      Array.from({ length: 900 }, (_, call) => all[call % 9].shouldRateLimit(fifty('crowded'))),
     );
     const passed = responses.filter(({ overall_code }) => overall_code === OK);
     expect(passed).toHaveLength(50);
@@ -51,22 +51,24 @@ descriptors:
 
   test('gRPC calls and HTTP requests share their counters', async () => {
     const [client] = clients(1);
-    expect(await client.passing(fifty('shared'), 30)).toBe(30);
+    expect(await client.countAllowed(fifty('shared'), 30)).toBe(30);
     const body = {
       domain: 'shop',
       descriptors: [{ entries: [{ key: 'fifty', value: 'shared' }] }],
       hitsAddend: 20,
     };
-    const ask = () => fetch(`${group.url}/json`, { method: 'POST', body: JSON.stringify(body) });
-    expect([(await ask()).status, (await ask()).status]).toEqual([200, 429]);
+    const post = () => fetch(`${group.url}/json`, { method: 'POST', body: JSON.stringify(body) });
+    expect([(await post()).status, (await post()).status]).toEqual([200, 429]);
     client.close();
   });
 
   test('gRPC calls in flight complete during a shutdown', { timeout: 60_000 }, async () => {
     const all = clients(6);
-    await Promise.all(all.map((each) => each.ask(fifty('stopping'))));
-    const calls = Array.from({ length: 300 }, (_, call) => all[call % 6].ask(fifty('stopping')));
-    // The others are in flight then.
+    await Promise.all(all.map((each) => each.shouldRateLimit(fifty('stopping'))));
+    const calls = Array.from({ length: 300 }, (_, call) =>
+      all[call % 6].shouldRateLimit(fifty('stopping')),
+    );
+    // The other calls are in flight then.
     await calls[0];
     group.kill('SIGTERM');
     const results = await Promise.allSettled(calls);
@@ -78,10 +80,10 @@ descriptors:
 
 test('workers serve TLS, and limits hold', { timeout: 60_000 }, async () => {
   const [tlsCert, tlsKey] = [join(folder, 'cert.pem'), join(folder, 'key.pem')];
-  const words = '-x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2';
+  const args = '-x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2';
   const names = ['-subj', '/CN=localhost', '-addext', 'subjectAltName=IP:127.0.0.1'];
   const files = ['-keyout', tlsKey, '-out', tlsCert];
-  execFileSync('openssl', ['req', ...words.split(' '), ...names, ...files], { stdio: 'pipe' });
+  execFileSync('openssl', ['req', ...args.split(' '), ...names, ...files], { stdio: 'pipe' });
   const group = await RunningGroup.start({
     config: { policies: [policy('p', 20, '1h')] },
     settings: { workers: 2, tlsCert, tlsKey },
@@ -103,7 +105,7 @@ test('workers serve TLS, and limits hold', { timeout: 60_000 }, async () => {
   agent.destroy();
 });
 
-describe('the command line', () => {
+describe('sluice serve --workers', () => {
   const binary = new URL('../../../cli/bin/sluice.mjs', import.meta.url).pathname;
 
   test('sluice serve --workers 2 reloads on SIGHUP and stops on SIGTERM', {
@@ -111,8 +113,8 @@ describe('the command line', () => {
   }, async () => {
     const file = join(folder, 'sluice.yaml');
     writeFileSync(file, 'policies: { few: 3/1h }\n');
-    const words = [binary, 'serve', '--workers', '2', '--config', file, '--listen', '127.0.0.1:0'];
-    const service = spawn(process.execPath, words, { stdio: ['ignore', 'pipe', 'inherit'] });
+    const args = [binary, 'serve', '--workers', '2', '--config', file, '--listen', '127.0.0.1:0'];
+    const service = spawn(process.execPath, args, { stdio: ['ignore', 'pipe', 'inherit'] });
     const ended = once(service, 'exit');
     let printed = '';
     service.stdout.setEncoding('utf8').on('data', (piece) => {

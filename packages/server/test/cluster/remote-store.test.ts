@@ -17,13 +17,13 @@ afterAll(() => server.stop());
 describe('RemoteStore', () => {
   for (const { name, run } of storeContract) test(name, () => run(() => server.store()));
 
-  test('decides all vectors as expected', async () => {
+  test('the remote store decides all vectors as expected', async () => {
     const vectors = parseVectors(readFileSync(VECTORS, 'utf8'));
     const report = await runVectors(vectors, () => server.store());
     expect(report).toEqual({ passed: 160, failed: 0, differences: [] });
   });
 
-  test('returns the same results as the embedded store', async () => {
+  test('the remote store returns the same results as the embedded store', async () => {
     const policies = {
       log: { limit: 5, window: 1000 },
       buckets: { limit: 7, window: 900, algorithm: 'sliding-buckets', buckets: 9 },
@@ -120,7 +120,7 @@ describe('RemoteStore', () => {
     await store.close();
   });
 
-  test('decides by the clock of the store process', async () => {
+  test('the remote store uses the clock of the store process', async () => {
     const store = await server.store();
     const policy = definePolicy('p', '5/1h');
     const check = { limits: [{ policy, params: policy.params!, key: 'a', cost: 1 }], peek: false };
@@ -187,7 +187,7 @@ describe('RemoteStore', () => {
     await store.close();
   });
 
-  test('applies the adjustments of a receipt once, whichever client sends them', async () => {
+  test('the adjustments of a receipt are applied once for all clients', async () => {
     const stores = [await server.store('shared'), await server.store('shared')];
     const policies = [definePolicy('receipt a', '10/1h'), definePolicy('receipt b', '10/1h')];
     const limits = policies.map((policy) => ({
@@ -210,7 +210,7 @@ describe('RemoteStore', () => {
     for (const store of stores) await store.close();
   });
 
-  test('uses the time that a receipt is settled at, and the time of a reset', async () => {
+  test('adjustOnce, reset and inspect use the given time', async () => {
     const store = await server.store();
     const policy = definePolicy('p', { limit: 10, window: 1000, algorithm: 'token-bucket' });
     const params = policy.params!;
@@ -247,7 +247,7 @@ describe('RemoteStore', () => {
     await store.close();
   });
 
-  test('a log has the number of its entries and the newest of them', async () => {
+  test('inspect returns the number of log entries and the newest of them', async () => {
     const store = await server.store();
     const policy = definePolicy('p', '5000/1h');
     const limits = [{ policy, params: policy.params!, key: 'k', cost: 1 }];

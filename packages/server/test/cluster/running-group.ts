@@ -13,7 +13,7 @@ const PROGRAM = new URL('supervisor-process.mjs', import.meta.url);
 
 export interface GroupOptions {
   readonly config: Partial<Config>;
-  /** As flags. */
+  /** Settings in the form of flags. */
   readonly settings?: Partial<Record<SettingName, unknown>>;
   /** Module in this folder that all processes load first. */
   readonly preload?: string;

@@ -1,6 +1,6 @@
 /** Sessions are valid at all workers, and so are sign-outs. */
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
-import { askPlainly, cookieIn } from '../http-api/plain-request.ts';
+import { cookieIn, sendRequest } from '../http-api/plain-request.ts';
 import { policy } from '../running.ts';
 import { RunningGroup } from './running-group.ts';
 
@@ -16,24 +16,24 @@ beforeAll(async () => {
 }, 60_000);
 afterAll(() => group?.stop(), 60_000);
 
-const ask = (method: string, path: string, headers = {}, body?: unknown) =>
-  askPlainly(group.url + path, method, { ...headers, 'sec-fetch-site': 'same-origin' }, body);
+const request = (method: string, path: string, headers = {}, body?: unknown) =>
+  sendRequest(group.url + path, method, { ...headers, 'sec-fetch-site': 'same-origin' }, body);
 
 const signIn = async (): Promise<string> =>
-  cookieIn(await ask('POST', '/v1/session', {}, { token: TOKEN }));
+  cookieIn(await request('POST', '/v1/session', {}, { token: TOKEN }));
 
-const bearing = (token: string, localAddress: string) => {
+const sendBearer = (token: string, localAddress: string) => {
   const headers = { authorization: `Bearer ${token}` };
-  return askPlainly(`${group.url}/v1/policies`, 'GET', headers, undefined, { localAddress });
+  return sendRequest(`${group.url}/v1/policies`, 'GET', headers, undefined, { localAddress });
 };
 
-const signing = (token: string, localAddress: string) =>
-  askPlainly(`${group.url}/v1/session`, 'POST', {}, { token }, { localAddress });
+const sendSignIn = (token: string, localAddress: string) =>
+  sendRequest(`${group.url}/v1/session`, 'POST', {}, { token }, { localAddress });
 
 /** Resolves to the distinct statuses of requests with a cookie, over all workers. */
 async function statuses(cookie: string): Promise<readonly number[]> {
   const requests = Array.from({ length: CONNECTIONS }, () =>
-    ask('GET', '/v1/policies', { cookie }),
+    request('GET', '/v1/policies', { cookie }),
   );
   return [...new Set((await Promise.all(requests)).map(({ status }) => status))];
 }
@@ -41,19 +41,19 @@ async function statuses(cookie: string): Promise<readonly number[]> {
 const auditLines = (action: string): unknown[] =>
   group.log.filter((line) => (line.audit as { action?: string })?.action === action);
 
-describe('with several processes', () => {
+describe('sessions with several workers', () => {
   test('a session is valid at all workers until it ends', async () => {
     const [cookie, other] = [await signIn(), await signIn()];
     expect([await statuses(cookie), await statuses(other)]).toEqual([[200], [200]]);
-    const signedOut = await ask('DELETE', '/v1/session', { cookie });
+    const signedOut = await request('DELETE', '/v1/session', { cookie });
     expect(signedOut.json).toEqual({ required: true, signedIn: false });
     expect([await statuses(cookie), await statuses(other)]).toEqual([[401], [200]]);
     await vi.waitUntil(() => auditLines('sign-out').length === 1, soon);
   });
 
   test.each([
-    ['bearer tokens', '127.0.0.21', (token: string) => bearing(token, '127.0.0.21')],
-    ['sign-ins', '127.0.0.22', (token: string) => signing(token, '127.0.0.22')],
+    ['bearer tokens', '127.0.0.21', (token: string) => sendBearer(token, '127.0.0.21')],
+    ['sign-ins', '127.0.0.22', (token: string) => sendSignIn(token, '127.0.0.22')],
   ])('wrong %s of an address are counted over all workers, and logged', async (_, by, attempt) => {
     const statuses: number[] = [];
     for (let count = 0; count < 12; count++) statuses.push((await attempt('wrong')).status);
@@ -69,7 +69,7 @@ describe('with several processes', () => {
 
   test('a new worker rejects sessions that have ended', { timeout: 60_000 }, async () => {
     const [cookie, other] = [await signIn(), await signIn()];
-    await ask('DELETE', '/v1/session', { cookie });
+    await request('DELETE', '/v1/session', { cookie });
     const [first, second] = await group.pids();
     process.kill(first, 'SIGKILL');
     await vi.waitUntil(() => group.log.some(({ msg }) => msg === 'worker replaced'), soon);

@@ -52,7 +52,7 @@ async function metric(name: string): Promise<number> {
   return Number(line?.split(' ').at(-1));
 }
 
-describe('a reload', () => {
+describe('reloads with several workers', () => {
   test('a reload under load applies to all workers, and no request fails', {
     timeout: 60_000,
   }, async () => {
@@ -134,7 +134,7 @@ describe('a reload', () => {
   });
 });
 
-describe('an override', () => {
+describe('overrides with several workers', () => {
   test('an override set at one worker applies to the next request at all workers', async () => {
     for (const [at, connection] of open.entries()) {
       const limit = 20 + at;

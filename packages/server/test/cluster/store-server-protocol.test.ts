@@ -12,7 +12,7 @@ beforeAll(async () => {
 });
 afterAll(() => server.stop());
 
-describe('RemoteStore', () => {
+describe('RemoteStore and replies of the store process', () => {
   const policy = definePolicy('p', '5/1h');
   const adjustment = {
     ...{ policy, params: policy.params!, delta: -1 },
@@ -37,7 +37,7 @@ describe('RemoteStore', () => {
   const settle = (store: RemoteStore) => store.adjustOnce('r', [adjustment, adjustment]);
   const inspect = (store: RemoteStore) => store.inspect(policy, policy.params!, 'k');
 
-  test('reads valid replies', async () => {
+  test('valid replies of the store process are accepted', async () => {
     expect(await replied([1, 0, 0, null, 0], settle)).toEqual({});
     expect(await replied([1, 0, 0, 50, 1, -1, 2], settle)).toEqual({
       value: [-1, 2],
@@ -59,7 +59,7 @@ describe('RemoteStore', () => {
     ['a state without a count of entries', [1, 0, 0, 5, { ...whole, entryCount: 1.5 }], inspect],
     ['more entries than their count', [1, 0, 0, 5, { ...whole, entries: [{}] }], inspect],
     ['a state without cells', [1, 0, 0, 5, { ...whole, cells: 1 }], inspect],
-  ] as const)('rejects %s', async (_what, values, call) => {
+  ] as const)('a reply with %s is rejected', async (_description, values, call) => {
     const result = await replied(values, call as (store: RemoteStore) => Promise<unknown>);
     expect(result).toEqual({ code: 'ERR_STORE_UNAVAILABLE' });
   });
@@ -131,25 +131,28 @@ describe('StoreServer', () => {
     Buffer.from([0xff, 0xfe, 0, 10, 13, 10]),
   ];
 
-  test.each(GARBAGE)('closes the channel of %j, and serves the others', async (garbage) => {
-    const store = await server.store('shared');
-    const limiter = createLimiter({ policies: { others: '1000/1h' }, store });
-    const before = (await limiter.peek('others', 'a')).remaining;
-    const seen = server.violations.length;
-    const channel = await server.channel('shared');
-    channel.on('error', () => {});
-    channel.resume();
-    const closed = once(channel, 'close');
-    // Operations after the violation are not run.
-    const charge = '[0,0,"others","sliding-log",3600000,60000,1000,2,1,0,1000,1000,"a",1]\n';
-    channel.write(Buffer.concat([Buffer.from(garbage), Buffer.from(charge)]));
-    await closed;
-    await vi.waitUntil(() => server.violations.length === seen + 1);
-    expect((await limiter.check('others', 'a')).remaining).toBe(before - 1);
-    await store.close();
-  });
+  test.each(GARBAGE)(
+    'the store server closes a channel that sends %j, and serves the others',
+    async (garbage) => {
+      const store = await server.store('shared');
+      const limiter = createLimiter({ policies: { others: '1000/1h' }, store });
+      const before = (await limiter.peek('others', 'a')).remaining;
+      const seen = server.violations.length;
+      const channel = await server.channel('shared');
+      channel.on('error', () => {});
+      channel.resume();
+      const closed = once(channel, 'close');
+      // Operations after the violation are not run.
+      const charge = '[0,0,"others","sliding-log",3600000,60000,1000,2,1,0,1000,1000,"a",1]\n';
+      channel.write(Buffer.concat([Buffer.from(garbage), Buffer.from(charge)]));
+      await closed;
+      await vi.waitUntil(() => server.violations.length === seen + 1);
+      expect((await limiter.check('others', 'a')).remaining).toBe(before - 1);
+      await store.close();
+    },
+  );
 
-  test('runs no operation of an invalid line', async () => {
+  test('the store server runs no operation of an invalid line', async () => {
     const store = await server.store('shared');
     const limiter = createLimiter({ policies: { halves: '10/1h' }, store });
     const channel = await server.channel('shared');
@@ -162,7 +165,7 @@ describe('StoreServer', () => {
     await store.close();
   });
 
-  test('reads lines that arrive byte by byte', async () => {
+  test('the store server reads lines that arrive byte by byte', async () => {
     const channel = await server.channel('shared');
     channel.setNoDelay(true);
     const line =

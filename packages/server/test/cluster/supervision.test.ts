@@ -24,7 +24,7 @@ async function start(settings: GroupOptions['settings'] = {}): Promise<RunningGr
 
 /** Sends one request after the other, and reconnects when the connection is closed. */
 class Client {
-  answered = 0;
+  completed = 0;
   /** Requests that were sent and got no response. */
   dropped = 0;
 
@@ -49,7 +49,7 @@ class Client {
       try {
         const { status } = await connection.check({ policy: 'p', key: 'load' });
         expect(status).toBe(200);
-        this.answered++;
+        this.completed++;
       } catch (error) {
         expect(error).toBeInstanceOf(ConnectionClosed);
         this.dropped++;
@@ -58,7 +58,7 @@ class Client {
   }
 }
 
-describe('starting', () => {
+describe('start of workers', () => {
   test('start fails if the port is in use', async () => {
     const other = createServer().listen(0, '127.0.0.1');
     await once(other, 'listening');
@@ -78,7 +78,7 @@ describe('starting', () => {
   });
 });
 
-describe('stopping', () => {
+describe('graceful shutdown of workers', () => {
   test.each(['SIGTERM', 'SIGINT'] as const)(
     '%s completes all requests, then all processes exit',
     { timeout: 60_000 },
@@ -87,9 +87,9 @@ describe('stopping', () => {
       const pids = await group.pids();
       const clients = Array.from({ length: 16 }, () => new Client(group.port));
       const runs = clients.map((each) => each.run());
-      const sum = (field: 'answered' | 'dropped'): number =>
+      const sum = (field: 'completed' | 'dropped'): number =>
         clients.reduce((total, each) => total + each[field], 0);
-      await vi.waitUntil(() => sum('answered') > 500, soon);
+      await vi.waitUntil(() => sum('completed') > 500, soon);
       group.kill(signal);
       expect(await group.ended).toEqual({ code: 0, signal: null });
       await Promise.all(runs);
@@ -148,7 +148,7 @@ describe('stopping', () => {
   });
 });
 
-describe('replacing', () => {
+describe('replacement of workers', () => {
   test('connections wait while all workers are replaced', { timeout: 60_000 }, async () => {
     const group = await start();
     const pids = await group.pids();
@@ -165,7 +165,7 @@ describe('replacing', () => {
     for (const each of connections) each.close();
   });
 
-  test('the pause doubles each time that a worker exits soon after its start', {
+  test('the restart delay doubles each time a worker exits soon after its start', {
     timeout: 60_000,
   }, async () => {
     const group = await start();

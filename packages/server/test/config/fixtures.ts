@@ -17,7 +17,7 @@ export const namesIn = (folder: string): readonly string[] =>
 export const read = (text: string, path = 'sluice.yaml'): Config => readConfig([{ path, text }]);
 
 /** Returns the problems of files, one per line. */
-export function mistakesIn(...files: readonly { path: string; text: string }[]): string {
+export function problemsIn(...files: readonly { path: string; text: string }[]): string {
   try {
     readConfig(files);
   } catch (error) {
@@ -27,4 +27,5 @@ export function mistakesIn(...files: readonly { path: string; text: string }[]):
   return '';
 }
 
-export const mistakes = (text: string, path = 'sluice.yaml'): string => mistakesIn({ path, text });
+export const problemsOfText = (text: string, path = 'sluice.yaml'): string =>
+  problemsIn({ path, text });

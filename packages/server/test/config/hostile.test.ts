@@ -1,6 +1,6 @@
 /** Hostile files: all are rejected, in bounded time. */
 import { describe, expect, it } from 'vitest';
-import { mistakes, read } from './fixtures.ts';
+import { problemsOfText, read } from './fixtures.ts';
 
 const LEVELS = 'sluice.yaml:1:1: Expected at most 200 levels, got more';
 const VALUES = 'sluice.yaml:1:1: Expected at most 1000000 values, aliases counted, got more';
@@ -9,23 +9,23 @@ const TOKENS =
 const MEGABYTE = 2 ** 20;
 
 describe('deep nesting', () => {
-  it.each(['[', '{', '{a: ', '- ', '? ', '[{a: '])('is rejected: %s', (opening) => {
-    expect(mistakes(opening.repeat(MEGABYTE / opening.length))).toBe(LEVELS);
+  it.each(['[', '{', '{a: ', '- ', '? ', '[{a: '])('rejects deep nesting of %j', (opening) => {
+    expect(problemsOfText(opening.repeat(MEGABYTE / opening.length))).toBe(LEVELS);
   });
 
-  it('is rejected with indented lines', () => {
+  it('rejects deep nesting by indented lines', () => {
     const lines = Array.from({ length: 2000 }, (_, index) => `${' '.repeat(index)}a:`);
-    expect(mistakes(lines.join('\n'))).toContain('Expected at most 200 levels, got more');
+    expect(problemsOfText(lines.join('\n'))).toContain('Expected at most 200 levels, got more');
   });
 
-  it('is accepted up to 100 levels of descriptors', () => {
+  it('accepts up to 100 levels of descriptors', () => {
     const nested = (depth: number): string =>
       `domain: a\ndescriptors: ${'[{ key: a, descriptors: '.repeat(depth)}[]${'}]'.repeat(depth)}`;
-    expect(mistakes(nested(90))).toBe('');
-    expect(mistakes(nested(101))).toBe(LEVELS);
+    expect(problemsOfText(nested(90))).toBe('');
+    expect(problemsOfText(nested(101))).toBe(LEVELS);
   });
 
-  it('does not count brackets in text', () => {
+  it('brackets in text and comments do not count as levels', () => {
     const lines = Array.from({ length: 500 }, (_, index) => `  p${index}: 1/1s # [[[{{{ - -`);
     expect(read(`policies:\n${lines.join('\n')}`).policies).toHaveLength(500);
     const descriptors = Array.from({ length: 500 }, (_, index) => `- { key: "[{${index}" }`);
@@ -39,22 +39,22 @@ describe('aliases', () => {
     [first, ...Array.from({ length: count }, (_, index) => layer(index + 1))].join('\n');
   const nine = (name: string): string => Array(9).fill(`*${name}`).join(', ');
 
-  it('to aliases are counted each time', () => {
+  it('aliases to aliases are counted each time', () => {
     const text = layers(
       'domain: a\ndescriptors:\n- { key: k0, metadata: { m: &m0 [x, x, x, x, x, x, x, x, x] } }',
       (index) => `- { key: k${index}, metadata: { m: &m${index} [${nine(`m${index - 1}`)}] } }`,
       12,
     );
-    expect(mistakes(text)).toBe(VALUES);
+    expect(problemsOfText(text)).toBe(VALUES);
   });
 
-  it('that are merged are counted each time', () => {
+  it('merged aliases are counted each time', () => {
     const text = layers(
       'policies:\n  p0: &p0 { limit: 1, window: 1s }',
       (index) => `  p${index}: &p${index} { <<: [${nine(`p${index - 1}`)}] }`,
       12,
     );
-    expect(mistakes(text)).toBe(VALUES);
+    expect(problemsOfText(text)).toBe(VALUES);
   });
 
   it.each([
@@ -62,12 +62,12 @@ describe('aliases', () => {
     ['policies: &p\n  <<: *p\n', /levels/],
     ['domain: &d a\ndescriptors: &x\n  - { key: a, metadata: { again: *x } }', /levels/],
     ['rules: &r [{ limits: *r }]\npolicies: { a: 1/1s }', /Expected only/],
-  ])('that form a circle are rejected: %s', (text, problem) => {
-    expect(mistakes(text)).toMatch(problem);
+  ])('rejects circular aliases: %s', (text, problem) => {
+    expect(problemsOfText(text)).toMatch(problem);
   });
 });
 
-describe('a megabyte of invalid text', () => {
+describe('large invalid files', () => {
   it.each([
     ['zeros', '\0'],
     ['spaces', ' '],
@@ -79,8 +79,8 @@ describe('a megabyte of invalid text', () => {
     ['block scalars', '|\n'],
     ['documents', '---\n'],
     ['ends of documents', '...\n'],
-  ])('is rejected in bounded time: %s', (_name, piece) => {
-    expect(mistakes(piece.repeat(MEGABYTE / piece.length))).toMatch(
+  ])('rejects a megabyte of %s in bounded time', (_name, piece) => {
+    expect(problemsOfText(piece.repeat(MEGABYTE / piece.length))).toMatch(
       /^sluice\.yaml:\d+:\d+: Expected/,
     );
   });
@@ -89,45 +89,49 @@ describe('a megabyte of invalid text', () => {
     ['lines', '\n'],
     ['comments', '#\n'],
     ['commas', ','],
-  ])('is rejected by its number of tokens: %s', (_name, piece) => {
-    expect(mistakes(`[${piece.repeat((2 * MEGABYTE) / piece.length)}`)).toBe(TOKENS);
+  ])('rejects two megabytes of %s by the number of tokens', (_name, piece) => {
+    expect(problemsOfText(`[${piece.repeat((2 * MEGABYTE) / piece.length)}`)).toBe(TOKENS);
   });
 
-  it('is rejected if it is random', () => {
+  it('rejects a megabyte of random text', () => {
     let state = 42;
     const noise = (): string => {
       state = (state * 1_103_515_245 + 12_345) % 2 ** 31;
       return String.fromCharCode(state % 7 === 0 ? 10 : 32 + (state % 95));
     };
     const text = Array.from({ length: MEGABYTE }, noise).join('');
-    expect(mistakes(text)).toMatch(/^sluice\.yaml:\d+:\d+: Expected/);
+    expect(problemsOfText(text)).toMatch(/^sluice\.yaml:\d+:\d+: Expected/);
   });
 
-  it('with many keys is parsed in linear time', () => {
+  it('a file with 100,000 policies is parsed in linear time', () => {
     const keys = Array.from({ length: 100_000 }, (_, index) => `  p${index}: 1/1s`);
     expect(read(`policies:\n${keys.join('\n')}`).policies).toHaveLength(100_000);
   });
 });
 
 describe('names of Object.prototype', () => {
-  it('are accepted as policy names', () => {
+  it('names of Object.prototype are accepted as policy names', () => {
     const text = 'policies: { __proto__: 1/1s, constructor: 2/1s, toString: 3/1s }';
     const names = read(text).policies.map(({ name }) => name);
     expect(names).toEqual(['__proto__', 'constructor', 'toString']);
     expect(({} as Record<string, unknown>).limit).toBeUndefined();
   });
 
-  it('are not found unless the file has them', () => {
-    expect(mistakes('policies: { a: 1/1s }\nrules: [{ limits: [{ policy: toString }] }]')).toBe(
+  it('names of Object.prototype are unknown if the file does not declare them', () => {
+    expect(
+      problemsOfText('policies: { a: 1/1s }\nrules: [{ limits: [{ policy: toString }] }]'),
+    ).toBe(
       'sluice.yaml:2:30: Expected `policy` of limit 1 of rule 1 to be a policy, one of a, ' +
         'got `"toString"`',
     );
     expect(
-      mistakes('domain: a\ndescriptors: [{ key: b, rate_limit: { unit: toString, limit: 1 } }]'),
+      problemsOfText(
+        'domain: a\ndescriptors: [{ key: b, rate_limit: { unit: toString, limit: 1 } }]',
+      ),
     ).toContain('to be one of second, minute');
   });
 
-  it('are accepted in descriptors and headers', () => {
+  it('names of Object.prototype are accepted in descriptors and headers', () => {
     const text = [
       'policies: { a: 1/1s }',
       'rules:',
@@ -145,18 +149,18 @@ describe('names of Object.prototype', () => {
 });
 
 describe('YAML 1.1', () => {
-  it('is parsed as YAML 1.2, even with a %YAML 1.1 directive', () => {
+  it('a file with a YAML 1.1 directive is parsed as YAML 1.2', () => {
     const text = '%YAML 1.1\n---\npolicies: { a: { limit: 010, window: 1s } }\n';
     expect(read(text).policies[0].options.limit).toBe(10);
-    expect(mistakes('policies: { a: { limit: 1, window: 1s, shadow: on } }')).toContain(
+    expect(problemsOfText('policies: { a: { limit: 1, window: 1s, shadow: on } }')).toContain(
       'to be true or false, got `"on"`',
     );
   });
 
   it.each(['!!binary aGk=', '!!set { a }', '!!omap [a: 1]', '!!js/function "x"', '!<tag:x> 1'])(
-    'with tags is rejected: %s',
+    'rejects the YAML tag in %s',
     (value) => {
-      expect(mistakes(`policies: { a: ${value} }`)).toMatch(/^sluice\.yaml:1:16: .*tag/);
+      expect(problemsOfText(`policies: { a: ${value} }`)).toMatch(/^sluice\.yaml:1:16: .*tag/);
     },
   );
 });

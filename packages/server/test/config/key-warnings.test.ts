@@ -8,7 +8,7 @@ const POLICIES = 'policies: { p: 5/1m, q: 9/1m }\n';
 const warningsOf = (text: string): readonly string[] =>
   readConfig([{ path: 'f.yaml', text: POLICIES + text }]).warnings.map(problemText);
 
-describe('a warning about a limit', () => {
+describe('warnings about keys of limits', () => {
   it.each([
     'header:x-api-key | address',
     'header:x-api-key',
@@ -16,7 +16,7 @@ describe('a warning about a limit', () => {
     'query:api_key',
     '[address, header:x-api-key]',
     '[path, cookie:session | address]',
-  ])('is given for the key %s without others, at its position', (key) => {
+  ])('warns about the key %s without a limit by address, at its position', (key) => {
     const [first, ...others] = warningsOf(
       `rules:\n  - limits: [{ policy: p, key: ${`"${key}"`.replace(/^"\[(.*)\]"$/, '[$1]')} }]\n`,
     );
@@ -25,7 +25,7 @@ describe('a warning about a limit', () => {
   });
 
   it.each(['address', '[address, path]', 'path', 'host', 'text:all', '[method, address]'])(
-    'is not given for the key %s',
+    'does not warn about the key %s',
     (key) => {
       expect(warningsOf(`rules:\n  - limits: [{ policy: p, key: ${key} }]\n`)).toEqual([]);
     },
@@ -36,44 +36,47 @@ describe('a warning about a limit', () => {
   it.each([
     ['in the same rule', `  - limits: [{ policy: q }, ${KEYED}]\n`],
     [
-      'in a rule for all before it',
+      'in an earlier rule for all requests',
       `  - { limits: [{ policy: q }], continue: true }\n  - limits: [${KEYED}]\n`,
     ],
     [
-      'in a rule for all after it',
+      'in a later rule for all requests',
       `  - { limits: [${KEYED}], continue: true }\n  - limits: [{ policy: q }]\n`,
     ],
-  ])('is not given with a limit by address %s', (_, rules) => {
+  ])('does not warn if there is a limit by address %s', (_, rules) => {
     expect(warningsOf(`rules:\n${rules}`)).toEqual([]);
   });
 
   it.each([
-    ['in a rule that ends the search', `  - limits: [{ policy: q }]\n  - limits: [${KEYED}]\n`],
+    [
+      'in an earlier rule without continue',
+      `  - limits: [{ policy: q }]\n  - limits: [${KEYED}]\n`,
+    ],
     [
       'in a rule for a path',
       `  - {match: {path: /a}, limits: [{ policy: q }], continue: true}\n  - limits: [${KEYED}]`,
     ],
-    ['that is not reached', `  - limits: [${KEYED}]\n  - limits: [{ policy: q }]\n`],
+    ['in a rule that is never reached', `  - limits: [${KEYED}]\n  - limits: [{ policy: q }]\n`],
     [
-      'with a part that clients choose',
+      'combined with a value that clients choose',
       `  - limits: [{ policy: q, key: [address, query:y] }, ${KEYED}]\n`,
     ],
-  ])('is given with a limit by address %s', (_, rules) => {
+  ])('warns if the only limit by address is %s', (_, rules) => {
     expect(warningsOf(`rules:\n${rules}`).length).toBeGreaterThan(0);
   });
 
-  it('is not given for descriptors', () => {
+  it('does not warn about keys of descriptors', () => {
     const match = 'match: { domain: d, descriptor: { user: "*" } }';
     expect(warningsOf(`rules:\n  - { ${match}, limits: [{ policy: p }] }\n`)).toEqual([]);
   });
 });
 
-describe('a warning about an override', () => {
+describe('warnings about keys of overrides', () => {
   const overridden = (key: string, rules = '  - limits: [{ policy: p }]\n'): readonly string[] =>
     warningsOf(`rules:\n${rules}overrides: [{ policy: p, key: "${key}", limit: 9 }]\n`);
 
   it.each(['192.0.2.1', '192.0.2.*', '10.*', '2001\\\\:db8\\\\:\\\\:/64', '::1'])(
-    'is given for the bare address %s',
+    'warns about an override for the bare address %s',
     (key) => {
       expect(overridden(key)).toEqual([
         expect.stringMatching(/Expected `address:.*begin with their/),
@@ -82,13 +85,13 @@ describe('a warning about an override', () => {
   );
 
   it.each(['address:192.0.2.1', 'header:x-user:ada', 'ada', '*', 'team:7'])(
-    'is not given for %s',
+    'does not warn about an override for the key %s',
     (key) => {
       expect(overridden(key)).toEqual([]);
     },
   );
 
-  it('is not given if no rule counts by address', () => {
+  it('does not warn about an override if no rule counts by address', () => {
     expect(overridden('192.0.2.1', '  - limits: [{ policy: q }]\n')).toEqual([]);
   });
 });

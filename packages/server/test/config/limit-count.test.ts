@@ -3,7 +3,7 @@ import { readConfig } from '../../src/config/read.ts';
 
 const POLICIES = Array.from({ length: 70 }, (_, at) => `  p${at}: 5/1m`).join('\n');
 
-/** Rules with 1 limit each, of which all but the last have `continue`. */
+/** Returns the problems of rules with one limit each. All but the last have `continue`. */
 function problemsOf(...matches: readonly string[]): string {
   const rules = matches.map((match, at) => {
     const goOn = at < matches.length - 1 ? 'continue: true, ' : '';
@@ -26,7 +26,7 @@ const times = (count: number, match: (at: number) => string): readonly string[] 
 
 const TOO_MANY = /^a\.yaml:\d+:5: Expected at most 64 limits for one request, got more with this/;
 
-describe('rules with `continue` that apply more than 64 limits to a request', () => {
+describe('more than 64 limits for one request', () => {
   test.each([
     ['all requests', () => '{}'],
     ['one path', () => '{ path: /a }'],
@@ -41,7 +41,7 @@ describe('rules with `continue` that apply more than 64 limits to a request', ()
       (at: number) => ['{ path: /a }', '{ method: GET }', '{ host: h }'][at % 3],
     ],
     ['a descriptor', () => '{ domain: d, descriptor: { user: "a*" } }'],
-  ])('are rejected: %s', (_what, match) => {
+  ])('rejects 65 rules with continue that match %s', (_description, match) => {
     expect(problemsOf(...times(65, match))).toMatch(TOO_MANY);
     expect(problemsOf(...times(64, match))).toBe('');
   });
@@ -52,11 +52,11 @@ describe('rules with `continue` that apply more than 64 limits to a request', ()
     ['different hosts', (at: number) => `{ host: h${at} }`],
     ['different values of a header', (at: number) => `{ headers: { x: "${at}" } }`],
     ['different descriptors', (at: number) => `{ domain: d, descriptor: { user: u${at} } }`],
-  ])('are not found among rules for %s', (_what, match) => {
+  ])('accepts 70 rules with continue that match %s', (_description, match) => {
     expect(problemsOf(...times(70, match))).toBe('');
   });
 
-  test('are reported at the rule that exceeds the maximum', () => {
+  test('reports the rule that exceeds the maximum of 64 limits', () => {
     const place = 2 + 70 + 65;
     expect(problemsOf(...times(70, () => '{}'))).toMatch(new RegExp(`^a\\.yaml:${place}:5: `));
   });

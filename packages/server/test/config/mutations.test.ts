@@ -18,7 +18,7 @@ const texts = ['good', 'envoy'].flatMap((folder) =>
   namesIn(folder).map((name) => textOf(`${folder}/${name}.yaml`)),
 );
 
-/** Texts that are inserted. */
+/** Texts that mutations insert. */
 const pieces = [
   ...['', ' ', '\n', '\r\n', '\t', '  ', ':', ': ', ',', '-', '- ', '?', '[', ']', '{', '}', '#'],
   ...[
@@ -66,22 +66,22 @@ const pieces = [
   ...['address', 'header:x', ' | ', 'descriptor:user', 'unit: second', 'requests_per_unit: 0'],
 ];
 
-interface Damage {
-  /** Where, as a part of the length. */
+interface Mutation {
+  /** Position as a fraction of the length. */
   readonly at: number;
-  /** How many characters; or the word that stands there. */
+  /** Number of removed characters, or the whole word at the position. */
   readonly removed: number | 'word';
   readonly piece: string;
 }
 
-const damage: fc.Arbitrary<Damage> = fc.record({
+const mutation: fc.Arbitrary<Mutation> = fc.record({
   at: fc.double({ min: 0, max: 1, noNaN: true }),
   removed: fc.oneof(fc.constant('word' as const), fc.constant(0), fc.nat(3), fc.nat(40)),
   piece: fc.oneof(fc.constantFrom(...pieces), fc.string({ maxLength: 4, unit: 'binary' })),
 });
 
-const damaged = (text: string, damages: readonly Damage[]): string =>
-  damages.reduce((current, { at, removed, piece }) => {
+const mutate = (text: string, mutations: readonly Mutation[]): string =>
+  mutations.reduce((current, { at, removed, piece }) => {
     const start = Math.floor(at * current.length);
     if (removed !== 'word') return current.slice(0, start) + piece + current.slice(start + removed);
     const before = current.slice(0, start).replace(/[\w*/.-]+$/, '');
@@ -124,14 +124,14 @@ function expectSchema(text: string): void {
   expect(validate.errors).toBeNull();
 }
 
-describe('a mutated file', () => {
-  it('is accepted, or rejected with problems at positions in the file', () => {
+describe('mutated configuration files', () => {
+  it('a mutated file is accepted, or rejected with problems at valid positions', () => {
     fc.assert(
       fc.property(
         fc.constantFrom(...texts),
-        fc.array(damage, { minLength: 1, maxLength: 4 }),
-        (original, damages) => {
-          const text = damaged(original, damages);
+        fc.array(mutation, { minLength: 1, maxLength: 4 }),
+        (original, mutations) => {
+          const text = mutate(original, mutations);
           try {
             const config = read(text);
             expectValid(config);
@@ -146,14 +146,14 @@ describe('a mutated file', () => {
     );
   });
 
-  it('is accepted in some runs and rejected in others', () => {
+  it('some mutated files are accepted and others are rejected', () => {
     const outcomes = fc.sample(
-      fc.tuple(fc.constantFrom(...texts), fc.array(damage, { minLength: 1, maxLength: 2 })),
+      fc.tuple(fc.constantFrom(...texts), fc.array(mutation, { minLength: 1, maxLength: 2 })),
       { numRuns: 200, seed: 7 },
     );
-    const isRead = outcomes.map(([original, damages]) => {
+    const isRead = outcomes.map(([original, mutations]) => {
       try {
-        return read(damaged(original, damages)) !== undefined;
+        return read(mutate(original, mutations)) !== undefined;
       } catch {
         return false;
       }

@@ -1,4 +1,4 @@
-/** What files of envoyproxy/ratelimit come to. */
+/** Parsing of configuration files of envoyproxy/ratelimit. */
 import { describe, expect, it } from 'vitest';
 import type { Config } from '../../src/config/model.ts';
 import { readConfig } from '../../src/config/read.ts';
@@ -8,14 +8,14 @@ const names = namesIn('envoy');
 const load = (name: string): Config => read(textOf(`envoy/${name}.yaml`));
 const DAY_MS = 86_400_000;
 
-describe('a file of envoyproxy/ratelimit', () => {
-  it.each(names)('is accepted unchanged: %s', (name) => {
+describe('files of envoyproxy/ratelimit', () => {
+  it.each(names)('accepts the file %s of envoyproxy/ratelimit unchanged', (name) => {
     const config = load(name);
     expect(config.domains).toHaveLength(1);
     expect([config.rules, config.overrides, config.settings]).toEqual([[], [], {}]);
   });
 
-  it('can be loaded together with others and with a file of Sluice', () => {
+  it('files of envoyproxy/ratelimit load together with a file of Sluice', () => {
     const files = names.map((name) => ({ path: name, text: textOf(`envoy/${name}.yaml`) }));
     const config = readConfig([...files, { path: 'own', text: 'policies: { own: 1/1s }' }]);
     expect(config.domains).toHaveLength(names.length);
@@ -23,7 +23,7 @@ describe('a file of envoyproxy/ratelimit', () => {
     expect(config.policies.at(-1)?.name).toBe('own');
   });
 
-  it('becomes a policy for each limit, named by its path', () => {
+  it('each limit becomes a policy that is named by its path', () => {
     const { policies } = load('example-02-nested');
     expect(policies).toEqual([
       {
@@ -35,7 +35,7 @@ describe('a file of envoyproxy/ratelimit', () => {
     ]);
   });
 
-  it('becomes a tree of descriptors in the order of the file', () => {
+  it('descriptors become a tree in the order of the file', () => {
     expect(load('example-02-nested').domains).toEqual([
       {
         domain: 'post',
@@ -65,7 +65,7 @@ describe('a file of envoyproxy/ratelimit', () => {
     ]);
   });
 
-  it('blocks all requests with requests_per_unit 0, without a policy', () => {
+  it('requests_per_unit 0 becomes a blocked descriptor without a policy', () => {
     const { policies, domains } = load('example-03-blocked-value');
     expect(policies.map(({ name }) => name)).toEqual(['edge.remote_address']);
     expect(domains[0].descriptors[1].limit).toEqual({
@@ -78,7 +78,7 @@ describe('a file of envoyproxy/ratelimit', () => {
     });
   });
 
-  it('supports unlimited, shadow_mode and replaces', () => {
+  it('unlimited, shadow_mode and replaces are supported', () => {
     expect(load('example-05-unlimited').domains[0].descriptors[0].limit).toEqual({
       unlimited: true,
       replaces: [],
@@ -94,7 +94,7 @@ describe('a file of envoyproxy/ratelimit', () => {
     expect(limits[1]).not.toHaveProperty('name');
   });
 
-  it('supports share_threshold, quota_mode and metadata', () => {
+  it('share_threshold, quota_mode and metadata are supported', () => {
     const [shared, apart] = load('example-11a-share-threshold').domains[0].descriptors;
     expect([shared.shared, apart.shared]).toEqual([true, undefined]);
     expect(load('quota-mode').domains[0].descriptors[0].limit).toMatchObject({ quota: true });
@@ -103,7 +103,7 @@ describe('a file of envoyproxy/ratelimit', () => {
     });
   });
 
-  it('accepts units in any case, and keeps values as written', () => {
+  it('units are accepted in any case, and values are kept as written', () => {
     const { policies, domains } = load('every-unit');
     const days = policies.map(({ options }) => Number(options.window) / DAY_MS);
     expect(days).toEqual([1 / 86_400, 1 / 1440, 1 / 24, 1, 7, 30, 365]);
@@ -111,7 +111,7 @@ describe('a file of envoyproxy/ratelimit', () => {
     expect(values).toEqual(['1', '2', '3', '4', '5', '6', '007', 'true']);
   });
 
-  it('accepts window, limit, algorithm and on_failure in addition', () => {
+  it('window, limit, algorithm and on_failure are accepted in addition', () => {
     expect(load('additions').policies.map(({ options }) => options)).toEqual([
       { limit: 20, window: '5m', algorithm: 'sliding-counter', onFailure: 'deny' },
       { limit: 10, window: '1s', algorithm: 'token-bucket', burst: 30 },
@@ -119,28 +119,28 @@ describe('a file of envoyproxy/ratelimit', () => {
     ]);
   });
 
-  it('treats a field without a value as missing', () => {
+  it('a field without a value is treated as missing', () => {
     const text = 'domain: a\ndescriptors:\n  - { key: b, value: "", rate_limit: , descriptors: }';
     expect(read(text).domains[0].descriptors).toEqual([{ key: 'b', descriptors: [] }]);
     expect(read('domain: a\ndescriptors:\n').domains).toEqual([{ domain: 'a', descriptors: [] }]);
   });
 });
 
-describe('a path that is not a valid policy name', () => {
+describe('policy names from descriptor paths', () => {
   const nameOf = (domain: string, key: string): string => {
     const rateLimit = '{ unit: second, requests_per_unit: 1 }';
     const descriptor = `{ key: ${JSON.stringify(key)}, rate_limit: ${rateLimit} }`;
     return read(`domain: ${domain}\ndescriptors: [${descriptor}]`).policies[0].name;
   };
 
-  it('is cut and followed by a hash of the whole path', () => {
+  it('a long path is cut and followed by a hash of the whole path', () => {
     const name = nameOf('edge', 'x'.repeat(500));
     expect(name).toMatch(/^edge\.x{95}~[\da-f]{16}$/);
     expect(nameOf('edge', `${'x'.repeat(499)}y`)).not.toBe(name);
     expect(nameOf('edge', 'x'.repeat(123))).toBe(`edge.${'x'.repeat(123)}`);
   });
 
-  it('has unprintable characters and the prefix `sluice.` replaced', () => {
+  it('unprintable characters and the prefix `sluice.` of a path are replaced', () => {
     expect(nameOf('edge', 'a\nb')).toMatch(/^edge\.a\?b~[\da-f]{16}$/);
     expect(nameOf('sluice', 'a')).toMatch(/^sluice~a~[\da-f]{16}$/);
   });

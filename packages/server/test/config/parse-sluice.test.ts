@@ -1,18 +1,21 @@
 import { describe, expect, it } from 'vitest';
-import { mistakes, namesIn, read, textOf } from './fixtures.ts';
+import { namesIn, problemsOfText, read, textOf } from './fixtures.ts';
 
 const one = (sources: object): object => ({ sources: [sources] });
 const address = one({ from: 'address' });
 
-describe("Sluice's own file", () => {
+describe('configuration files of Sluice', () => {
   const config = read(textOf('good/everything.yaml'));
   const policy = (name: string) => config.policies.find((each) => each.name === name);
 
-  it.each(namesIn('good').filter((name) => name !== 'settings-only'))('is accepted: %s', (name) => {
-    expect(read(textOf(`good/${name}.yaml`)).policies.length).toBeGreaterThan(0);
-  });
+  it.each(namesIn('good').filter((name) => name !== 'settings-only'))(
+    'accepts the file %s',
+    (name) => {
+      expect(read(textOf(`good/${name}.yaml`)).policies.length).toBeGreaterThan(0);
+    },
+  );
 
-  it('has settings by name, as written', () => {
+  it('settings are parsed by name, with values as written', () => {
     expect(config.settings).toEqual({
       listen: '0.0.0.0:8080',
       grpc: 8081,
@@ -37,14 +40,14 @@ describe("Sluice's own file", () => {
     });
   });
 
-  it('has policies in order, those of domains last', () => {
+  it('policies are parsed in order, those of domains last', () => {
     expect(config.policies.map(({ name }) => name)).toEqual([
       ...['short', 'inWords', 'inMilliseconds', 'counter', 'buckets', 'tokens', 'fixed', 'costly'],
       ...['with spaces, ünïcode and 100 %', '42', 'inside.directory_main'],
     ]);
   });
 
-  it('has policies with only the options that are set', () => {
+  it('policies have only the options that are set', () => {
     expect(policy('short')).toEqual({
       name: 'short',
       options: { limit: 100, window: '1m' },
@@ -63,7 +66,7 @@ describe("Sluice's own file", () => {
     expect(policy('counter')?.options.onFailure).toBe('allow');
   });
 
-  it('accepts an operation named __proto__', () => {
+  it('an operation may be named __proto__', () => {
     const costs = policy('costly')?.options.costs ?? {};
     expect(Object.entries(costs)).toEqual([
       ['list', 1],
@@ -73,7 +76,7 @@ describe("Sluice's own file", () => {
     expect(Object.getPrototypeOf(costs)).toBe(Object.prototype);
   });
 
-  it('has rules for requests', () => {
+  it('rules for requests are parsed', () => {
     expect(config.rules[0]).toEqual({
       name: 'uploads',
       match: {
@@ -107,7 +110,7 @@ describe("Sluice's own file", () => {
     });
   });
 
-  it('has rules for descriptors, whose default key is the whole descriptor', () => {
+  it('rules for descriptors have the whole descriptor as default key', () => {
     expect(config.rules[1]).toEqual({
       name: 'rule 2',
       match: { kind: 'descriptor', domain: 'edge', entries: { user: '*', plan: 'gold' } },
@@ -125,7 +128,7 @@ describe("Sluice's own file", () => {
             {
               sources: [
                 { from: 'descriptor', name: 'user' },
-                { from: 'text', text: 'nobody' },
+                { from: 'text', text: 'anonymous' },
               ],
             },
           ],
@@ -135,7 +138,7 @@ describe("Sluice's own file", () => {
     });
   });
 
-  it('has rules without limits, and rules for all requests', () => {
+  it('rules without limits and rules for all requests are parsed', () => {
     expect(config.rules[2].limits).toEqual([]);
     expect(config.rules[3]).toEqual({
       name: 'rule 4',
@@ -145,7 +148,7 @@ describe("Sluice's own file", () => {
     });
   });
 
-  it('has overrides, including expired ones and those for policies of a domain', () => {
+  it('overrides are parsed, also expired ones and those of domain policies', () => {
     expect(config.overrides).toEqual([
       { policy: 'short', key: 'user:*', limit: 500 },
       {
@@ -170,7 +173,7 @@ describe("Sluice's own file", () => {
     ]);
   });
 
-  it('has domains, including empty ones', () => {
+  it('domains are parsed, also empty ones', () => {
     expect(config.domains).toEqual([
       {
         domain: 'inside',
@@ -193,28 +196,28 @@ describe('anchors, aliases and merges', () => {
   const options = (name: string) => config.policies.find((each) => each.name === name)?.options;
   const costs = { small: 1, large: 10 };
 
-  it('are replaced by their targets', () => {
+  it('aliases are replaced by their targets', () => {
     expect(options('again')).toEqual({ limit: 100, window: '1m', costs });
     expect(options('shorter')).toEqual({ limit: 5, window: '1s' });
     expect(config.rules[1].limits).toEqual(config.rules[0].limits.slice(0, 1));
   });
 
-  it('do not override the fields of the map; the first merged map has precedence', () => {
+  it('fields of a map win over merged ones, and the first merged map wins', () => {
     expect(options('write')).toEqual({ limit: 10, window: '1m', costs });
     expect(options('import')).toEqual({ limit: 100, window: '1h', costs });
   });
 
-  it('refer to the last anchor of the name before them', () => {
+  it('an alias refers to the last anchor of its name before it', () => {
     const { policies } = read('policies: { a: &x 1/1s, b: *x, c: &x 2/1s, d: *x }');
     expect(policies.map(({ options }) => options.limit)).toEqual([1, 1, 2, 2]);
   });
 
-  it('have problems reported at the position of the target', () => {
-    expect(mistakes('policies:\n  a: &x { limit: 1 }\n  b: { <<: *x, window: 1s }\n')).toBe(
+  it('problems of an aliased value are reported at the position of its target', () => {
+    expect(problemsOfText('policies:\n  a: &x { limit: 1 }\n  b: { <<: *x, window: 1s }\n')).toBe(
       'sluice.yaml:2:3: Expected `window` of policy `a` to be a duration such as ' +
         '10s, 1m or 1d, got nothing',
     );
-    expect(mistakes('policies:\n  a: &x { limit: 0, window: 1s }\n  b: *x\n')).toBe(
+    expect(problemsOfText('policies:\n  a: &x { limit: 0, window: 1s }\n  b: *x\n')).toBe(
       [
         'sluice.yaml:2:18: Expected `limit` of policy `a` to be an integer >= 1, got `0`',
         'sluice.yaml:2:18: Expected `limit` of policy `b` to be an integer >= 1, got `0`',

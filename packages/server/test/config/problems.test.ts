@@ -2,28 +2,28 @@
 import { existsSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { configSchema } from '../../src/config/schema.ts';
-import { mistakes, mistakesIn, namesIn, pathOf, textOf } from './fixtures.ts';
+import { namesIn, pathOf, problemsIn, problemsOfText, textOf } from './fixtures.ts';
 
 const names = namesIn('bad');
 
-/** The problems of a file, a line each; `{top}` is the list of all keys at the top of a file. */
+/** Returns the problems of a file, one per line. `{top}` is the list of all top-level fields. */
 const problemsOf = (name: string): string =>
-  `${mistakes(textOf(`bad/${name}.yaml`), `${name}.yaml`)}\n`.replaceAll(
+  `${problemsOfText(textOf(`bad/${name}.yaml`), `${name}.yaml`)}\n`.replaceAll(
     Object.keys(configSchema.shape).join(', '),
     '{top}',
   );
 
-describe('a problem in a file', () => {
-  it('has at least 100 examples, each with its messages', () => {
+describe('problems in a configuration file', () => {
+  it('at least 100 invalid files have expected messages', () => {
     expect(names.length).toBeGreaterThanOrEqual(100);
     expect(names.filter((name) => !existsSync(pathOf(`bad/${name}.txt`)))).toEqual([]);
   });
 
-  it.each(names)('is reported with its position: %s', async (name) => {
+  it.each(names)('the problems of %s are reported with their positions', async (name) => {
     await expect(problemsOf(name)).toMatchFileSnapshot(`bad/${name}.txt`);
   });
 
-  it('does not hide the others', () => {
+  it('all problems of a file are reported together', () => {
     expect(problemsOf('many-mistakes').trimEnd().split('\n')).toHaveLength(15);
   });
 });
@@ -32,8 +32,8 @@ describe('problems in several files', () => {
   const good = { path: 'good.yaml', text: 'policies: { perMinute: 10/1m }' };
   const edge = { path: 'edge.yaml', text: 'domain: edge' };
 
-  it('are listed in the order of the files', () => {
-    const problems = mistakesIn(
+  it('problems are listed in the order of the files', () => {
+    const problems = problemsIn(
       { path: 'z.yaml', text: 'policies: { a: 1/1x }\nlisten: nowhere' },
       { path: 'a.yaml', text: 'domain: a\ndescriptors: 5' },
     );
@@ -48,40 +48,40 @@ describe('problems in several files', () => {
     );
   });
 
-  it('include a second file with policies', () => {
-    expect(mistakesIn(good, edge, { path: 'more.yaml', text: 'policies: { b: 1/1s }' })).toBe(
+  it('a second file with policies is reported', () => {
+    expect(problemsIn(good, edge, { path: 'more.yaml', text: 'policies: { b: 1/1s }' })).toBe(
       'more.yaml:1:1: Expected one file with policies, got another beside good.yaml',
     );
   });
 
-  it('include a domain that another file has', () => {
-    expect(mistakesIn(good, edge, { path: 'again.yaml', text: 'domain: edge' })).toBe(
+  it('a domain that another file contains is reported', () => {
+    expect(problemsIn(good, edge, { path: 'again.yaml', text: 'domain: edge' })).toBe(
       'again.yaml:1:9: Expected domain `edge` once, got it again; it is in edge.yaml',
     );
     const own = { path: 'own.yaml', text: 'domains: [{ domain: edge }]' };
-    expect(mistakesIn(own, edge)).toBe(
+    expect(problemsIn(own, edge)).toBe(
       'edge.yaml:1:9: Expected domain `edge` once, got it again; it is in own.yaml',
     );
   });
 
-  it('do not include names that an unreadable file may declare', () => {
+  it('names that an unreadable file may declare are not reported', () => {
     const rules = 'policies: { a: 1/1s }\nrules: [{ limits: [{ policy: edge.user }] }]';
     const broken = { path: 'edge.yaml', text: 'domain: edge\ndescriptors: [' };
-    expect(mistakesIn({ path: 'own.yaml', text: rules }, broken)).toMatch(
+    expect(problemsIn({ path: 'own.yaml', text: rules }, broken)).toMatch(
       /^edge\.yaml:2:15: Expected YAML, got an error: .*$/,
     );
-    expect(mistakes(rules)).toContain('to be a policy, one of a, got `"edge.user"`');
+    expect(problemsOfText(rules)).toContain('to be a policy, one of a, got `"edge.user"`');
   });
 
-  it('include an empty list of files', () => {
-    expect(mistakesIn()).toBe(
+  it('an empty list of files is reported', () => {
+    expect(problemsIn()).toBe(
       'configuration:1:1: Expected at least one policy or domain, got none',
     );
   });
 
-  it('are cut after 100 in a file, and the rest counted', () => {
+  it('after 100 problems in a file, only the number of the others is reported', () => {
     const text = `policies:\n${Array.from({ length: 150 }, (_, i) => `  p${i}: wrong`).join('\n')}`;
-    const lines = mistakes(text).split('\n');
+    const lines = problemsOfText(text).split('\n');
     expect(lines).toHaveLength(101);
     expect(lines.at(-1)).toBe('sluice.yaml:102:9: 50 more problems not shown');
   });

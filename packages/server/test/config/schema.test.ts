@@ -26,42 +26,44 @@ const PARSER_ONLY = [
 ];
 
 describe('the JSON Schema', () => {
-  it('is up to date', () => {
+  it('the JSON Schema file is up to date', () => {
     expect(schema).toEqual(JSON.parse(JSON.stringify(jsonSchema())));
   });
 
-  it('declares its draft and has every field of the file', () => {
+  it('the JSON Schema declares its draft and contains every field of the file', () => {
     expect(schema.$schema).toBe('https://json-schema.org/draft/2020-12/schema');
     expect(Object.keys(schema.properties)).toEqual(Object.keys(configSchema.shape));
   });
 
-  it('describes each field', () => {
+  it('the JSON Schema describes each field', () => {
     const undescribed = Object.entries(schema.properties).filter(
       ([, property]) => !(property as { description?: string }).description,
     );
     expect(undescribed).toEqual([]);
   });
 
-  it.each(namesIn('good'))('accepts a valid file: %s', (name) => {
+  it.each(namesIn('good'))('the JSON Schema accepts the valid file %s', (name) => {
     accepts(textOf(`good/${name}.yaml`));
     expect(validate.errors).toBeNull();
   });
 
-  it.each(namesIn('envoy'))('accepts a valid domain: %s', (name) => {
+  it.each(namesIn('envoy'))('the JSON Schema accepts the valid domain %s', (name) => {
     validate({ domains: [parse(textOf(`envoy/${name}.yaml`))] });
     expect(validate.errors).toBeNull();
   });
 
-  const ours = namesIn('bad').filter((name) => !name.startsWith('yaml-'));
+  const invalidNames = namesIn('bad').filter((name) => !name.startsWith('yaml-'));
   const isDomain = (name: string): boolean => /^domain:/m.test(textOf(`bad/${name}.yaml`));
 
-  it('rejects all invalid files except those that only the parser can reject', () => {
-    const accepted = ours.filter((name) => !isDomain(name) && accepts(textOf(`bad/${name}.yaml`)));
+  it('the JSON Schema rejects all invalid files except those in PARSER_ONLY', () => {
+    const accepted = invalidNames.filter(
+      (name) => !isDomain(name) && accepts(textOf(`bad/${name}.yaml`)),
+    );
     expect(accepted.sort()).toEqual([...PARSER_ONLY].sort());
   });
 
-  it('rejects all invalid domains except those that only the parser can reject', () => {
-    const accepted = ours.filter(
+  it('the JSON Schema rejects all invalid domains except those listed', () => {
+    const accepted = invalidNames.filter(
       (name) => isDomain(name) && validate({ domains: [parse(textOf(`bad/${name}.yaml`))] }),
     );
     expect(accepted).toEqual([

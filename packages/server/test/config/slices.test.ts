@@ -13,8 +13,8 @@ function received(config: Config): Config {
   return parts.config;
 }
 
-describe('a configuration in slices', () => {
-  test('is the same after it is sent, for both kinds of files', async () => {
+describe('slicesOf', () => {
+  test('a configuration is unchanged after it is sent in slices', async () => {
     const example = fileURLToPath(new URL('../../config/example.yaml', import.meta.url));
     for (const paths of [[example], [pathOf('good/settings-only.yaml'), pathOf('envoy')]]) {
       const config = await loadConfig(paths);
@@ -22,7 +22,7 @@ describe('a configuration in slices', () => {
     }
   });
 
-  test('keeps the order of entries and the depth of trees', () => {
+  test('slices keep the order of entries and the depth of trees', () => {
     const tree = (depth: number, width: number): readonly DescriptorConfig[] =>
       Array.from({ length: depth === 0 ? 0 : width }, (_, at) => ({
         key: `k${depth}`,
@@ -43,7 +43,7 @@ describe('a configuration in slices', () => {
     expect(received(config)).toEqual(config);
   });
 
-  test('has at most 100 entries per slice', () => {
+  test('a slice has at most 100 entries', () => {
     const descriptors = [
       {
         key: 'a',

@@ -12,7 +12,7 @@ describe('parseTime', () => {
     ['2031-01-31', '2031-01-31T00:00:00.000Z'],
     ['2032-02-29', '2032-02-29T00:00:00.000Z'],
     ['9999-12-31T23:59:59Z', '9999-12-31T23:59:59.000Z'],
-  ])('parses %s', (text, iso) => {
+  ])('parseTime parses %s as %s', (text, iso) => {
     expect(parseTime(text)).toBe(Date.parse(iso));
   });
 
@@ -25,7 +25,7 @@ describe('parseTime', () => {
       '2031-01-01T12:00Z',
     ],
     ...['2031-01-01T12:00:00+24:00', '1969-12-31', '2031-01-01T12:00:00Z.', ' 2031-01-01'],
-  ])('rejects %j', (text) => {
+  ])('parseTime rejects %j', (text) => {
     expect(parseTime(text)).toBeUndefined();
   });
 });
@@ -40,11 +40,14 @@ describe('closestName', () => {
     ['limits', 'limit'],
     ['algoritm', 'algorithm'],
     ['busrt', 'burst'],
-  ])('of %s is %s', (name, expected) => {
+  ])('the closest name to %s is %s', (name, expected) => {
     expect(closestName(name, known)).toBe(expected);
   });
 
-  it.each(['interval', 'x', '', 'limitation', 'w'.repeat(1000)])('of %s is undefined', (name) => {
-    expect(closestName(name, known)).toBeUndefined();
-  });
+  it.each(['interval', 'x', '', 'limitation', 'w'.repeat(1000)])(
+    'the name %s has no close name',
+    (name) => {
+      expect(closestName(name, known)).toBeUndefined();
+    },
+  );
 });

@@ -14,7 +14,7 @@ import { settingsOf, startRunning } from '../running.ts';
 
 const PAGE = `<!doctype html><title>Sluice</title>${'<p>page</p>'.repeat(100)}`;
 const SCRIPT = `console.log(${JSON.stringify('x'.repeat(5000))})`;
-const SECRET = 'nobody may read this';
+const SECRET = 'secret file content';
 
 const folder = mkdtempSync(join(tmpdir(), 'sluice-dashboard-'));
 const dist = join(folder, 'dist');
@@ -48,12 +48,12 @@ afterAll(async () => {
   rmSync(folder, { recursive: true });
 });
 
-/** Without a client that decodes, follows or remembers anything. */
-async function ask(path: string, ...fields: readonly string[]) {
-  return askBy('GET', path, ...fields);
+/** Sends raw bytes: a client would decode bodies and follow redirects. */
+async function get(path: string, ...fields: readonly string[]) {
+  return request('GET', path, ...fields);
 }
 
-async function askBy(method: string, path: string, ...fields: readonly string[]) {
+async function request(method: string, path: string, ...fields: readonly string[]) {
   const head = headOf(method, path, ...fields, 'Connection: close');
   const { status, text } = await exchange(port, [head]);
   const [top, ...rest] = text.split('\r\n\r\n');
@@ -69,7 +69,7 @@ async function askBy(method: string, path: string, ...fields: readonly string[])
 const ASSET = '/dashboard/assets/index-Ab12.js';
 
 describe('the dashboard', () => {
-  test('serves the page and its assets with their types', async () => {
+  test('the dashboard is served with the content types of its files', async () => {
     const types: readonly [string, string, string][] = [
       ['/dashboard/', 'text/html; charset=utf-8', PAGE],
       [ASSET, 'text/javascript; charset=utf-8', SCRIPT],
@@ -77,16 +77,16 @@ describe('the dashboard', () => {
       ['/dashboard/assets/icon-Ab12.svg', 'image/svg+xml', '<svg/>'],
     ];
     for (const [path, type, content] of types) {
-      const { status, headers, body } = await ask(path);
+      const { status, headers, body } = await get(path);
       expect([path, status, headers.get('content-type')]).toEqual([path, 200, type]);
       expect(body.toString()).toBe(content);
       expect(Number(headers.get('content-length'))).toBe(content.length);
     }
   });
 
-  test('sends a strict content security policy and forbids frames', async () => {
+  test('responses have a strict content security policy and forbid frames', async () => {
     for (const path of ['/dashboard/', ASSET, '/dashboard', '/dashboard/assets/none.js']) {
-      const { headers } = await ask(path);
+      const { headers } = await get(path);
       expect(headers.get('content-security-policy')).toBe(
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; " +
           "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; " +
@@ -100,9 +100,9 @@ describe('the dashboard', () => {
     }
   });
 
-  test('compresses with gzip if accepted', async () => {
+  test('files are compressed with gzip if the client accepts it', async () => {
     for (const accepted of ['gzip', 'br, GZIP;q=0.5', '*', 'deflate;q=1, gzip ; q=0.1']) {
-      const { headers, body } = await ask('/dashboard/', `Accept-Encoding: ${accepted}`);
+      const { headers, body } = await get('/dashboard/', `Accept-Encoding: ${accepted}`);
       expect([headers.get('content-encoding'), headers.get('vary')]).toEqual([
         'gzip',
         'accept-encoding',
@@ -112,52 +112,52 @@ describe('the dashboard', () => {
       expect(gunzipSync(body).toString()).toBe(PAGE);
     }
     for (const accepted of ['identity', 'br', 'gzip;q=0', '*;q=0', 'gzip;q=x', 'x-gzipped']) {
-      const { headers, body } = await ask('/dashboard/', `Accept-Encoding: ${accepted}`);
+      const { headers, body } = await get('/dashboard/', `Accept-Encoding: ${accepted}`);
       expect([headers.get('content-encoding'), headers.get('vary')]).toEqual([
         undefined,
         'accept-encoding',
       ]);
       expect(body.toString()).toBe(PAGE);
     }
-    // Packed, these would be larger.
-    const css = await ask('/dashboard/assets/index-Ab12.css', 'Accept-Encoding: gzip');
+    // Compression would make this file larger.
+    const css = await get('/dashboard/assets/index-Ab12.css', 'Accept-Encoding: gzip');
     expect([css.headers.get('content-encoding'), css.body.toString()]).toEqual([undefined, 'p{}']);
   });
 
-  test('revalidates the page and caches assets forever', async () => {
-    expect((await ask('/dashboard/')).headers.get('cache-control')).toBe('no-cache');
-    expect((await ask(ASSET)).headers.get('cache-control')).toBe(
+  test('the page must be revalidated, and assets are cached forever', async () => {
+    expect((await get('/dashboard/')).headers.get('cache-control')).toBe('no-cache');
+    expect((await get(ASSET)).headers.get('cache-control')).toBe(
       'public, max-age=31536000, immutable',
     );
   });
 
-  test('responds 304 for a known ETag', async () => {
+  test('responds 304 to a request with the current ETag', async () => {
     for (const path of ['/dashboard/', ASSET]) {
-      const plain = (await ask(path)).headers.get('etag')!;
-      const packed = (await ask(path, 'Accept-Encoding: gzip')).headers.get('etag')!;
+      const plain = (await get(path)).headers.get('etag')!;
+      const packed = (await get(path, 'Accept-Encoding: gzip')).headers.get('etag')!;
       expect(plain).toMatch(/^"[\w-]{22}"$/);
       expect(packed).not.toBe(plain);
       for (const known of [plain, `W/${plain}`, `"other", ${plain}`, '*']) {
-        const { status, headers, body } = await ask(path, `If-None-Match: ${known}`);
+        const { status, headers, body } = await get(path, `If-None-Match: ${known}`);
         expect([status, headers.get('etag'), body.length]).toEqual([304, plain, 0]);
         expect(headers.get('cache-control')).toBeDefined();
         expect(headers.get('content-security-policy')).toBeDefined();
       }
       for (const known of [packed, '"other"', plain.slice(1, -1), '']) {
-        expect((await ask(path, `If-None-Match: ${known}`)).status).toBe(200);
+        expect((await get(path, `If-None-Match: ${known}`)).status).toBe(200);
       }
     }
   });
 
   test('responds to HEAD without a body, and rejects other methods', async () => {
-    const { status, headers, body } = await askBy('HEAD', '/dashboard/');
+    const { status, headers, body } = await request('HEAD', '/dashboard/');
     expect([status, body.length]).toEqual([200, 0]);
     expect(Number(headers.get('content-length'))).toBe(PAGE.length);
-    expect((await askBy('POST', '/dashboard/', 'Content-Length: 0')).status).toBe(405);
-    expect((await askBy('DELETE', ASSET)).status).toBe(405);
+    expect((await request('POST', '/dashboard/', 'Content-Length: 0')).status).toBe(405);
+    expect((await request('DELETE', ASSET)).status).toBe(405);
   });
 
-  test('serves no other file, whatever the path', async () => {
+  test('no path reaches a file outside the page and its assets', async () => {
     const paths = [
       ...['/dashboard/assets/', '/dashboard/assets/none.js', '/dashboard/other.html'],
       ...['/dashboard/assets/index-Ab12.js.map', '/dashboard/index.html/', '/dashboard/assets'],
@@ -171,33 +171,33 @@ describe('the dashboard', () => {
       ...['/dashboard/assets/%ff', '/dashboard/..', '/dashboard/../secret.js', '/Dashboard/'],
     ];
     for (const path of paths) {
-      const { status, body } = await ask(path);
+      const { status, body } = await get(path);
       expect([path, status]).toEqual([path, 404]);
       expect(body.toString()).not.toContain(SECRET);
     }
   });
 
-  test('redirects browsers from /, and lists entry points for other clients', async () => {
-    const { status, headers } = await ask('/', 'Accept: text/html,application/xhtml+xml,*/*;q=0.8');
+  test('GET / redirects browsers, and lists entry points for other clients', async () => {
+    const { status, headers } = await get('/', 'Accept: text/html,application/xhtml+xml,*/*;q=0.8');
     expect([status, headers.get('location')]).toEqual([302, '/dashboard/']);
-    const bare = await ask('/dashboard');
+    const bare = await get('/dashboard');
     expect([bare.status, bare.headers.get('location')]).toEqual([302, '/dashboard/']);
     for (const fields of [[], ['Accept: */*'], ['Accept: application/json']]) {
-      const answer = await ask('/', ...fields);
-      expect(answer.status).toBe(200);
-      expect(JSON.parse(answer.body.toString())).toMatchObject({
+      const response = await get('/', ...fields);
+      expect(response.status).toBe(200);
+      expect(JSON.parse(response.body.toString())).toMatchObject({
         ...{ dashboard: '/dashboard/', openapi: '/v1/openapi.json' },
       });
     }
   });
 
-  test('accepts links from other sites, but no other cross-site requests', async () => {
+  test('links from other sites are accepted, other cross-site requests rejected', async () => {
     const from = (site: string, mode: string, dest: string) => [
       ...[`Sec-Fetch-Site: ${site}`, `Sec-Fetch-Mode: ${mode}`, `Sec-Fetch-Dest: ${dest}`],
     ];
     for (const path of ['/dashboard/', '/dashboard', '/']) {
       for (const site of ['cross-site', 'same-site', 'same-origin', 'none']) {
-        const { status } = await ask(path, ...from(site, 'navigate', 'document'));
+        const { status } = await get(path, ...from(site, 'navigate', 'document'));
         expect([path, site, status < 400]).toEqual([path, site, true]);
       }
     }
@@ -211,25 +211,25 @@ describe('the dashboard', () => {
     ];
     for (const path of ['/dashboard/', ASSET]) {
       for (const fields of foreign) {
-        expect([fields, (await ask(path, ...fields)).status]).toEqual([fields, 403]);
+        expect([fields, (await get(path, ...fields)).status]).toEqual([fields, 403]);
       }
     }
     const own = [...from('same-origin', 'cors', 'script'), `Origin: http://127.0.0.1`];
-    expect((await ask(ASSET, ...own)).status).toBe(200);
+    expect((await get(ASSET, ...own)).status).toBe(200);
   });
 });
 
-describe('missing dashboard', () => {
-  test('reports how to build a missing dashboard', async () => {
-    const missing = await serve(new Error('no such folder /home/somebody'));
+describe('a missing dashboard', () => {
+  test('the response for a missing dashboard explains how to build it', async () => {
+    const missing = await serve(new Error('no such folder /home/operator'));
     try {
       const url = `http://127.0.0.1:${missing.port}`;
       for (const path of ['/dashboard/', ASSET]) {
-        const answer = await fetch(url + path);
-        const body = (await answer.json()) as { code: string; detail: string };
-        expect([answer.status, body.code]).toEqual([404, 'ERR_NOT_FOUND']);
+        const response = await fetch(url + path);
+        const body = (await response.json()) as { code: string; detail: string };
+        expect([response.status, body.code]).toEqual([404, 'ERR_NOT_FOUND']);
         expect(body.detail).toContain('npm run build');
-        expect(body.detail).not.toContain('somebody');
+        expect(body.detail).not.toContain('operator');
       }
       expect((await fetch(url)).status).toBe(200);
     } finally {
@@ -237,7 +237,7 @@ describe('missing dashboard', () => {
     }
   });
 
-  test('rejects a folder without page or assets, or with too many bytes', () => {
+  test('readPageFiles rejects a folder without a page or with too many bytes', () => {
     expect(() => readPageFiles(join(folder, 'nowhere'))).toThrow(/ENOENT/);
     const large = join(folder, 'large');
     mkdirSync(join(large, 'assets'), { recursive: true });

@@ -1,4 +1,4 @@
-/** A client of the rate limit service, made of descriptions of its own, and services for it. */
+/** A client of Envoy's rate limit service with its own .proto files, and services for tests. */
 import * as grpc from '@grpc/grpc-js';
 import * as loader from '@grpc/proto-loader';
 import { readConfig } from '../../src/config/read.ts';
@@ -19,7 +19,7 @@ export interface Descriptor {
   readonly is_negative_hits?: boolean;
 }
 
-export interface Question {
+export interface RateLimitRequest {
   readonly domain?: string;
   readonly descriptors?: readonly Descriptor[];
   readonly hits_addend?: number;
@@ -37,7 +37,7 @@ export interface Status {
   readonly duration_until_reset: { readonly seconds: number; readonly nanos: number } | null;
 }
 
-export interface Verdict {
+export interface RateLimitResponse {
   readonly overall_code: string;
   readonly statuses: readonly Status[];
   readonly response_headers_to_add: readonly { readonly key: string; readonly value: string }[];
@@ -47,7 +47,7 @@ export interface Verdict {
 export const OK = 'ANSWER_OK';
 export const OVER = 'ANSWER_OVER_LIMIT';
 
-/** The status of a descriptor that nothing limits. */
+/** The status of a descriptor without a limit. */
 export const FREE: Status = {
   code: OK,
   current_limit: null,
@@ -56,20 +56,20 @@ export const FREE: Status = {
 };
 export const UNLIMITED: Status = { ...FREE, limit_remaining: 4_294_967_295 };
 
-/** `entries('user', 'ann', 'path', '/')` */
+/** Returns a descriptor: `entries('user', 'ann', 'path', '/')`. */
 export function entries(...texts: readonly string[]): Descriptor {
   const pairs = texts.flatMap((key, at) => (at % 2 === 0 ? [{ key, value: texts[at + 1] }] : []));
   return { entries: pairs };
 }
 
-type Call = (question: object, answer: (error: Error | null, verdict: never) => void) => void;
+type Call = (request: object, callback: (error: Error | null, response: never) => void) => void;
 
 export class RlsClient {
   readonly #rls: grpc.Client;
   readonly #health: grpc.Client;
 
   constructor(address: string, credentials = grpc.credentials.createInsecure()) {
-    // Every client has connections of its own, as every Envoy does.
+    // Each client has its own connections, as each Envoy has.
     const options = { 'grpc.use_local_subchannel_pool': 1 };
     const clientOf = (name: string): grpc.Client => {
       const service = protos[name] as grpc.ServiceDefinition;
@@ -82,21 +82,21 @@ export class RlsClient {
   #unary<T>(client: grpc.Client, method: string, message: object): Promise<T> {
     return new Promise((resolve, reject) => {
       const call = (client as unknown as Record<string, Call>)[method];
-      call.call(client, message, (error, answer) => (error ? reject(error) : resolve(answer)));
+      call.call(client, message, (error, response) => (error ? reject(error) : resolve(response)));
     });
   }
 
-  ask(question: Question): Promise<Verdict> {
-    return this.#unary(this.#rls, 'ShouldRateLimit', question);
+  shouldRateLimit(request: RateLimitRequest): Promise<RateLimitResponse> {
+    return this.#unary(this.#rls, 'ShouldRateLimit', request);
   }
 
-  /** How many of a number of equal questions, one after the other, are within the limits. */
-  async passing(question: Question, times: number): Promise<number> {
-    let passed = 0;
+  /** Sends equal requests one after the other. Resolves to the number of allowed ones. */
+  async countAllowed(request: RateLimitRequest, times: number): Promise<number> {
+    let allowed = 0;
     for (let call = 0; call < times; call++) {
-      if ((await this.ask(question)).overall_code === OK) passed++;
+      if ((await this.shouldRateLimit(request)).overall_code === OK) allowed++;
     }
-    return passed;
+    return allowed;
   }
 
   async health(service = ''): Promise<string> {
@@ -126,14 +126,14 @@ export async function failureOf(call: Promise<unknown>): Promise<readonly [strin
   return ['OK', ''];
 }
 
-/** A service with a client of it. */
+/** A service and a client that is connected to it. */
 export interface Served {
   readonly running: Running;
   readonly client: RlsClient;
   close(): Promise<void>;
 }
 
-/** `yaml` is a configuration file, in either form. */
+/** Starts a service. `yaml` is a configuration file of Sluice or of envoyproxy/ratelimit. */
 export async function serve(yaml: string, more: RunningOptions = {}): Promise<Served> {
   const config = readConfig([{ path: 'test.yaml', text: yaml }]);
   const settings = { grpc: '127.0.0.1:0', ...more.settings };

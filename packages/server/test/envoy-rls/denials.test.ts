@@ -1,8 +1,8 @@
-/** Every denial is counted, logged and listed, also those that no counter decides. */
+/** Every denial is counted, logged and listed, also those that no counter causes. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { makeLog } from '../../src/observe/log.ts';
 import { EventReader } from '../http-api/event-reader.ts';
-import { entries, OK, OVER, type Served, serve, type Verdict } from './client.ts';
+import { entries, OK, OVER, type RateLimitResponse, type Served, serve } from './client.ts';
 
 const CONFIG = `
 domain: shop
@@ -26,8 +26,8 @@ afterAll(() => served.close());
 
 let names = 0;
 const name = (): string => `name-${names++}`;
-const asking = (hits: number, ...descriptors: object[]): Promise<Verdict> =>
-  served.client.ask({ domain: 'shop', descriptors, hits_addend: hits });
+const check = (hits: number, ...descriptors: object[]): Promise<RateLimitResponse> =>
+  served.client.shouldRateLimit({ domain: 'shop', descriptors, hits_addend: hits });
 
 async function decisions(policy: string, outcome: string): Promise<number> {
   const { text } = await served.running.get('/metrics');
@@ -57,10 +57,10 @@ test('GET /v1/policies lists limits of requests_per_unit: 0', async () => {
 interface Denial {
   readonly title: string;
   /** Resolves to the response that is the denial. */
-  readonly deny: (user: string) => Promise<Verdict>;
+  readonly deny: (user: string) => Promise<RateLimitResponse>;
   readonly policy: string;
   readonly key: (user: string) => string;
-  /** Whether no wait helps. */
+  /** Whether a later retry would be denied too. */
   readonly isForever: boolean;
   readonly fields: RegExp;
 }
@@ -69,15 +69,15 @@ const limit = { requests_per_unit: 0, unit: 2 };
 const DENIALS: readonly Denial[] = [
   {
     title: 'requests_per_unit: 0',
-    deny: (user) => asking(1, entries('never', user)),
+    deny: (user) => check(1, entries('never', user)),
     policy: 'shop.never',
     key: (user) => `never:${user}`,
     isForever: true,
     fields: /^"shop.never";q=0;w=60 "shop.never";r=0;t=60$/,
   },
   {
-    title: 'a limit of 0 that comes with the request',
-    deny: (user) => asking(1, { ...entries('never', user), limit }),
+    title: 'a limit of 0 in the request',
+    deny: (user) => check(1, { ...entries('never', user), limit }),
     policy: '(request)',
     key: (user) => `shop:never:${user}`,
     isForever: true,
@@ -85,7 +85,7 @@ const DENIALS: readonly Denial[] = [
   },
   {
     title: 'a cost above the limit',
-    deny: (user) => asking(11, entries('ten', user)),
+    deny: (user) => check(11, entries('ten', user)),
     policy: 'shop.ten',
     key: (user) => `ten:${user}`,
     isForever: true,
@@ -95,9 +95,9 @@ const DENIALS: readonly Denial[] = [
     title: 'quota_mode',
     deny: async (user) => {
       const both = [entries('soft', user), entries('softer', user)];
-      await asking(1, ...both);
-      await asking(1, ...both);
-      return asking(1, ...both);
+      await check(1, ...both);
+      await check(1, ...both);
+      return check(1, ...both);
     },
     policy: 'shop.softer',
     key: (user) => `softer:${user}`,
@@ -106,10 +106,10 @@ const DENIALS: readonly Denial[] = [
       /^"shop.soft";q=1;w=60, "shop.softer";q=2;w=60 "shop.soft";r=0;t=\d+, "shop.softer";r=0/,
   },
   {
-    title: 'hits of 0 at a limit without room',
+    title: 'hits of 0 at an exhausted limit',
     deny: async (user) => {
-      await asking(2, entries('two', user));
-      return asking(1, { ...entries('two', user), hits_addend: { value: 0 } });
+      await check(2, entries('two', user));
+      return check(1, { ...entries('two', user), hits_addend: { value: 0 } });
     },
     policy: 'shop.two',
     key: (user) => `two:${user}`,
@@ -118,7 +118,7 @@ const DENIALS: readonly Denial[] = [
   },
 ];
 
-describe.each(DENIALS)('a denial by $title', ({ deny, policy, key, isForever, fields }) => {
+describe.each(DENIALS)('denial by $title', ({ deny, policy, key, isForever, fields }) => {
   test('a denial is counted once and listed in the top keys', async () => {
     const user = name();
     const before = await decisions(policy, 'denied');
@@ -135,7 +135,7 @@ describe.each(DENIALS)('a denial by $title', ({ deny, policy, key, isForever, fi
     expect('retryAfterMs' in own[0]).toBe(!isForever);
   });
 
-  test('a denial is in the live feed', async () => {
+  test('a denial is in the event stream', async () => {
     const user = name();
     const reader = await EventReader.greeted(served.running.url, `/v1/events?key=*${user}`);
     await deny(user);
@@ -151,14 +151,14 @@ describe.each(DENIALS)('a denial by $title', ({ deny, policy, key, isForever, fi
     const { statuses, response_headers_to_add: headers } = await deny(name());
     const { seconds, nanos } = statuses.at(-1)!.duration_until_reset!;
     expect(seconds + nanos / 1e9).toBeGreaterThan(0);
-    const fieldOf = (field: string) => headers.find((each) => each.key === field)?.value;
-    expect(`${fieldOf('RateLimit-Policy')} ${fieldOf('RateLimit')}`).toMatch(fields);
-    expect(fieldOf('Retry-After') === undefined).toBe(isForever);
+    const headerValue = (field: string) => headers.find((each) => each.key === field)?.value;
+    expect(`${headerValue('RateLimit-Policy')} ${headerValue('RateLimit')}`).toMatch(fields);
+    expect(headerValue('Retry-After') === undefined).toBe(isForever);
   });
 });
 
-describe('decisions in several steps', () => {
-  test('counts charges once, and other limits as released', async () => {
+describe('counting of decisions in several steps', () => {
+  test('charges are counted once, and the limits of denied requests as released', async () => {
     const user = name();
     const counts = async () => ({
       ten: [await decisions('shop.ten', 'allowed'), await decisions('shop.ten', 'released')],
@@ -166,26 +166,26 @@ describe('decisions in several steps', () => {
     });
     const before = await counts();
     const both = [entries('ten', user), entries('soft', user)];
-    expect((await asking(1, ...both)).overall_code).toBe(OK);
-    expect((await asking(1, ...both)).overall_code).toBe(OVER);
+    expect((await check(1, ...both)).overall_code).toBe(OK);
+    expect((await check(1, ...both)).overall_code).toBe(OVER);
     const after = await counts();
     expect(after.ten).toEqual([before.ten[0] + 1, before.ten[1] + 1]);
     expect(after.soft).toEqual([before.soft[0] + 1, before.soft[1] + 1]);
   });
 
   test.each([
-    ['shop.quiet', () => asking(1, entries('quiet', name()))],
-    ['shop.watched', () => asking(3, entries('watched', name()))],
-  ])('counts shadow denials by %s', async (policy, ask) => {
+    ['shop.quiet', () => check(1, entries('quiet', name()))],
+    ['shop.watched', () => check(3, entries('watched', name()))],
+  ])('a shadow denial by %s is counted', async (policy, send) => {
     const before = await decisions(policy, 'shadow_denied');
-    expect((await ask()).overall_code).toBe(OK);
+    expect((await send()).overall_code).toBe(OK);
     expect(await decisions(policy, 'shadow_denied')).toBe(before + 1);
     expect(await topKeys(policy)).not.toEqual([]);
   });
 
-  test('counts nothing for allowed hits of 0', async () => {
+  test('allowed hits of 0 are not counted', async () => {
     const before = await decisions('shop.ten', 'allowed');
-    await asking(1, { ...entries('ten', name()), hits_addend: { value: 0 } });
+    await check(1, { ...entries('ten', name()), hits_addend: { value: 0 } });
     expect(await decisions('shop.ten', 'allowed')).toBe(before);
   });
 });

@@ -34,7 +34,7 @@ function isListening(address: string): Promise<boolean> {
   });
 }
 
-/** A store that replies on demand. */
+/** Returns a store that replies when `release.all` is called. */
 function slowStore() {
   const store = memoryStore();
   const waiting: (() => void)[] = [];
@@ -61,36 +61,36 @@ function slowStore() {
 }
 
 const fifty = (value: string) => ({ domain: 'shop', descriptors: [entries('fifty', value)] });
-const passed = (verdicts: readonly { overall_code: string }[]): number =>
-  verdicts.filter(({ overall_code }) => overall_code === OK).length;
+const passed = (responses: readonly { overall_code: string }[]): number =>
+  responses.filter(({ overall_code }) => overall_code === OK).length;
 
 describe('the gRPC server', () => {
-  test('allows exactly the limit of 1,000 concurrent calls', async () => {
+  test('1,000 concurrent calls are allowed exactly up to the limit', async () => {
     served = await serve(CONFIG);
     const { client } = served;
-    const calls = Array.from({ length: 1000 }, () => client.ask(fifty('crowded')));
+    const calls = Array.from({ length: 1000 }, () => client.shouldRateLimit(fifty('crowded')));
     expect(passed(await Promise.all(calls))).toBe(50);
   });
 
-  test('allows exactly the limit of several clients', async () => {
+  test('calls of several clients are allowed exactly up to the limit', async () => {
     served = await serve(CONFIG);
     const address = addressOf(served.running);
     const clients = Array.from({ length: 4 }, () => new RlsClient(address));
     const calls = clients.flatMap((client) =>
-      Array.from({ length: 100 }, () => client.ask(fifty('crowded'))),
+      Array.from({ length: 100 }, () => client.shouldRateLimit(fifty('crowded'))),
     );
     expect(passed(await Promise.all(calls))).toBe(50);
     for (const client of clients) client.close();
   });
 
-  test('rejects huge messages and keeps serving', async () => {
+  test('huge messages are rejected, and the next call succeeds', async () => {
     served = await serve(CONFIG);
-    const [code] = await failureOf(served.client.ask(fifty('x'.repeat(300_000))));
+    const [code] = await failureOf(served.client.shouldRateLimit(fifty('x'.repeat(300_000))));
     expect(code).toBe('RESOURCE_EXHAUSTED');
-    expect((await served.client.ask(fifty('x'))).overall_code).toBe(OK);
+    expect((await served.client.shouldRateLimit(fifty('x'))).overall_code).toBe(OK);
   });
 
-  test('rejects invalid messages and keeps serving', async () => {
+  test('invalid messages are rejected, and the next call succeeds', async () => {
     served = await serve(CONFIG);
     const session = http2.connect(`http://${addressOf(served.running)}`);
     const trailers = await new Promise<http2.IncomingHttpHeaders>((resolve, reject) => {
@@ -108,14 +108,14 @@ describe('the gRPC server', () => {
     });
     session.close();
     expect(trailers['grpc-status']).not.toBe('0');
-    expect((await served.client.ask(fifty('x'))).overall_code).toBe(OK);
+    expect((await served.client.shouldRateLimit(fifty('x'))).overall_code).toBe(OK);
   });
 
-  test('loads no gRPC library unless gRPC is on', async () => {
+  test('the gRPC library is loaded only if gRPC is enabled', async () => {
     const running = await startRunning();
     expect(running.service.grpc).toBeUndefined();
     await running.close();
-    // Asks another process, which has loaded nothing else, and checks that it would tell.
+    // Runs in another process, which has loaded nothing else. The second case checks the method.
     const loadedBy = (file: string): number => {
       const url = new URL(`../../dist/${file}`, import.meta.url).href;
       const script = `
@@ -123,8 +123,8 @@ describe('the gRPC server', () => {
         await import(${JSON.stringify(url)});
         const paths = Object.keys(createRequire(import.meta.url).cache);
         console.log(paths.filter((path) => path.includes('@grpc')).length);`;
-      const words = ['--input-type=module', '--eval', script];
-      return Number(execFileSync(process.execPath, words).toString());
+      const args = ['--input-type=module', '--eval', script];
+      return Number(execFileSync(process.execPath, args).toString());
     };
     expect(loadedBy('service.js')).toBe(0);
     expect(loadedBy('envoy-rls/grpc-server.js')).toBeGreaterThan(0);
@@ -143,35 +143,35 @@ describe('the gRPC server', () => {
     await expect(startRunning({ settings: taken })).rejects.toThrow('EADDRINUSE');
   });
 
-  test('applies a new configuration from the next call on', async () => {
+  test('a new configuration applies from the next call on', async () => {
     served = await serve(CONFIG);
     const { configuration } = served.running.service.app;
-    expect((await served.client.ask(fifty('x'))).statuses[0].limit_remaining).toBe(49);
+    expect((await served.client.shouldRateLimit(fifty('x'))).statuses[0].limit_remaining).toBe(49);
     const policies = configuration.config.policies.map((each) => ({
       ...each,
       options: { ...each.options, limit: 20 },
     }));
     configuration.use({ ...configuration.config, policies });
-    expect((await served.client.ask(fifty('x'))).statuses[0].limit_remaining).toBe(18);
+    expect((await served.client.shouldRateLimit(fifty('x'))).statuses[0].limit_remaining).toBe(18);
     configuration.use({ ...configuration.config, domains: [] });
-    expect((await served.client.ask(fifty('x'))).statuses[0].current_limit).toBeNull();
+    expect((await served.client.shouldRateLimit(fifty('x'))).statuses[0].current_limit).toBeNull();
   });
 });
 
-describe('over TLS', () => {
-  test('uses the TLS certificate of the service and rejects plaintext', async () => {
+describe('gRPC over TLS', () => {
+  test('gRPC uses the TLS certificate of the service and rejects plaintext', async () => {
     const folder = mkdtempSync(join(tmpdir(), 'sluice-tls-'));
     const [tlsKey, tlsCert] = [join(folder, 'key.pem'), join(folder, 'cert.pem')];
     try {
       const newKey = '-newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2';
-      const words = `req -x509 ${newKey} -subj /CN=localhost -keyout ${tlsKey} -out ${tlsCert}`;
+      const args = `req -x509 ${newKey} -subj /CN=localhost -keyout ${tlsKey} -out ${tlsCert}`;
       const names = ['-addext', 'subjectAltName=IP:127.0.0.1'];
-      execFileSync('openssl', [...words.split(' '), ...names], { stdio: 'pipe' });
+      execFileSync('openssl', [...args.split(' '), ...names], { stdio: 'pipe' });
       served = await serve(CONFIG, { settings: { tlsCert, tlsKey } });
       const address = addressOf(served.running);
       const client = new RlsClient(address, credentials.createSsl(readFileSync(tlsCert)));
-      expect((await client.ask(fifty('x'))).overall_code).toBe(OK);
-      expect((await failureOf(served.client.ask(fifty('x'))))[0]).toBe('UNAVAILABLE');
+      expect((await client.shouldRateLimit(fifty('x'))).overall_code).toBe(OK);
+      expect((await failureOf(served.client.shouldRateLimit(fifty('x'))))[0]).toBe('UNAVAILABLE');
       client.close();
       // A silent connection does not delay shutdown.
       const silent = connect(served.running.service.grpc!.port, '127.0.0.1');
@@ -185,9 +185,9 @@ describe('over TLS', () => {
   });
 });
 
-describe('health', () => {
+describe('gRPC health service', () => {
   test.each(['', 'envoy.service.ratelimit.v3.RateLimitService', 'ratelimit'])(
-    'of "%s" is received',
+    'the health of the service "%s" is SERVING',
     async (service) => {
       served = await serve(CONFIG);
       expect(await served.client.health(service)).toBe('STATE_SERVING');
@@ -199,7 +199,7 @@ describe('health', () => {
     expect((await failureOf(served.client.health('other')))[0]).toBe('NOT_FOUND');
   });
 
-  test('Watch reports health until shutdown', async () => {
+  test('Watch streams the health until shutdown', async () => {
     served = await serve(CONFIG, { settings: { drainMs: '10s' } });
     const received: string[] = [];
     const watch = served.client.watchHealth();
@@ -224,17 +224,17 @@ describe('health', () => {
   });
 });
 
-describe('stopping', () => {
-  test('shutdown completes calls in flight', async () => {
+describe('shutdown of the gRPC server', () => {
+  test('shutdown completes calls in flight and accepts no new ones', async () => {
     const { store, release } = slowStore();
     served = await serve(CONFIG, { settings: { drainMs: '10s' }, store });
     const { client, running } = served;
-    const call = client.ask(fifty('x'));
+    const call = client.shouldRateLimit(fifty('x'));
     await vi.waitFor(() => expect(release.waiting).toBe(1), 10_000);
     const closed = running.close();
     await vi.waitFor(async () => expect(await isListening(addressOf(running))).toBe(false), 10_000);
     const late = new RlsClient(addressOf(running));
-    expect((await failureOf(late.ask(fifty('x'))))[0]).toBe('UNAVAILABLE');
+    expect((await failureOf(late.shouldRateLimit(fifty('x'))))[0]).toBe('UNAVAILABLE');
     late.close();
     release.all();
     expect((await call).overall_code).toBe(OK);
@@ -246,7 +246,7 @@ describe('stopping', () => {
   test('shutdown ends after the drain time', async () => {
     const { store, release } = slowStore();
     served = await serve(CONFIG, { settings: { drainMs: '50ms' }, store });
-    const call = failureOf(served.client.ask(fifty('x')));
+    const call = failureOf(served.client.shouldRateLimit(fifty('x')));
     await vi.waitFor(() => expect(release.waiting).toBe(1), 10_000);
     await served.running.close();
     expect((await call)[0]).toMatch(/UNAVAILABLE|CANCELLED|INTERNAL/);

@@ -19,7 +19,7 @@ const short = {
   pingMs: 100,
   sweepMs: 20,
 };
-/** Longer than all that is expected here, so that the end of a drain shows as a failure. */
+/** Longer than the test timeout, so that a drain that waits for its end fails the test. */
 const DRAIN_MS = 60_000;
 const soon = { timeout: 20_000 };
 
@@ -46,17 +46,17 @@ async function start(bounds = GRPC_BOUNDS): Promise<number> {
 }
 
 async function session(port: number): Promise<ClientHttp2Session> {
-  const made = connect(`http://127.0.0.1:${port}`);
-  sessions.push(made);
-  made.on('error', () => {});
-  await once(made, 'remoteSettings');
-  return made;
+  const client = connect(`http://127.0.0.1:${port}`);
+  sessions.push(client);
+  client.on('error', () => {});
+  await once(client, 'remoteSettings');
+  return client;
 }
 
-/** Sends a call with an empty message; resolves to its `grpc-status`. */
-function ask(made: ClientHttp2Session, body = Buffer.alloc(5)): Promise<number> {
+/** Sends a call with an empty message. Resolves to its `grpc-status`. */
+function send(client: ClientHttp2Session, body = Buffer.alloc(5)): Promise<number> {
   return new Promise((resolve, reject) => {
-    const stream = made.request(HEADERS);
+    const stream = client.request(HEADERS);
     const read = (fields: { 'grpc-status'?: string | string[] }): void => {
       if (fields['grpc-status'] !== undefined) resolve(Number(fields['grpc-status']));
     };
@@ -72,14 +72,14 @@ function ask(made: ClientHttp2Session, body = Buffer.alloc(5)): Promise<number> 
 describe('shutdown of gRPC', () => {
   test('shutdown sends GOAWAY twice and completes calls sent before', async () => {
     const port = await start();
-    const made = await session(port);
+    const client = await session(port);
     const lastIds: number[] = [];
-    made.on('goaway', (_code, lastStreamId) => lastIds.push(lastStreamId));
-    const first = ask(made);
+    client.on('goaway', (_code, lastStreamId) => lastIds.push(lastStreamId));
+    const first = send(client);
     await expect.poll(() => calls.length, soon).toBe(1);
     const closed = transport!.close(DRAIN_MS);
-    // The announcement is on its way, or not even sent.
-    const second = ask(made);
+    // At this time GOAWAY is in transit or not sent yet.
+    const second = send(client);
     await expect.poll(() => calls.length, soon).toBe(2);
     for (const call of calls) call.respond({});
     expect(await Promise.all([first, second])).toEqual([STATUS.OK, STATUS.OK]);
@@ -90,14 +90,14 @@ describe('shutdown of gRPC', () => {
 
   test('shutdown completes calls of the last accepted connection', async () => {
     const port = await start();
-    const made = connect(`http://127.0.0.1:${port}`);
-    sessions.push(made);
-    const answer = ask(made);
+    const client = connect(`http://127.0.0.1:${port}`);
+    sessions.push(client);
+    const status = send(client);
     await expect.poll(() => transport!.connections, soon).toBe(1);
     const closed = transport!.close(DRAIN_MS);
     await expect.poll(() => calls.length, soon).toBe(1);
     calls[0].respond({});
-    expect(await answer).toBe(STATUS.OK);
+    expect(await status).toBe(STATUS.OK);
     await closed;
   });
 
@@ -111,14 +111,14 @@ describe('shutdown of gRPC', () => {
   });
 });
 
-describe('a gRPC connection', () => {
-  test('closes a silent gRPC connection', async () => {
+describe('gRPC connections', () => {
+  test('a silent gRPC connection is closed', async () => {
     const port = await start(short);
     for (let each = 0; each < 50; each++) sockets.push(await open(port));
     await expect.poll(() => transport!.connections, soon).toBe(0);
   });
 
-  test('closes a gRPC connection that sends its preface byte by byte', async () => {
+  test('a gRPC connection that sends its preface byte by byte is closed', async () => {
     const port = await start(short);
     const socket = connectTcp(port, '127.0.0.1');
     sockets.push(socket);
@@ -131,7 +131,7 @@ describe('a gRPC connection', () => {
     await expect.poll(() => transport!.connections, soon).toBe(0);
   });
 
-  test('closes a gRPC connection after a protocol error', async () => {
+  test('a gRPC connection with a protocol error is closed', async () => {
     const port = await start({ ...short, idleMs: 600_000 });
     const grammar = new Grammar(3);
     for (let each = 0; each < 100; each++) {
@@ -141,48 +141,48 @@ describe('a gRPC connection', () => {
       await new Promise((resolve) => setTimeout(resolve, 5));
       socket.destroy();
     }
-    // Node does not always notice that such a client is gone: a ping does.
+    // Node does not always detect that such a client has disconnected. A ping does.
     await expect.poll(() => transport!.connections, soon).toBe(0);
   });
 
-  test('keeps a gRPC connection open while its client acknowledges pings', async () => {
+  test('a gRPC connection stays open while its client acknowledges pings', async () => {
     const port = await start({ ...short, idleMs: 600_000 });
-    const made = await session(port);
+    const client = await session(port);
     let pings = 0;
-    made.on('ping', () => pings++);
+    client.on('ping', () => pings++);
     await expect.poll(() => pings, soon).toBeGreaterThan(2);
-    expect([made.closed, transport!.connections]).toEqual([false, 1]);
+    expect([client.closed, transport!.connections]).toEqual([false, 1]);
   });
 
-  test('sends GOAWAY to an idle gRPC connection only', async () => {
+  test('an idle gRPC connection receives GOAWAY, and a busy one does not', async () => {
     const port = await start(short);
     const idle = await session(port);
     const busy = await session(port);
-    const answer = ask(busy);
+    const status = send(busy);
     await new Promise((resolve) => idle.once('close', resolve));
     expect(busy.closed).toBe(false);
     await expect.poll(() => transport!.connections, soon).toBe(1);
     calls[0].respond({});
-    expect(await answer).toBe(STATUS.OK);
+    expect(await status).toBe(STATUS.OK);
   });
 });
 
-describe('a gRPC call', () => {
+describe('invalid gRPC calls', () => {
   test.each([
     ['no message', Buffer.alloc(0), STATUS.INVALID_ARGUMENT],
     ['half a message', Buffer.from([0, 0, 0, 0, 9, 1]), STATUS.INVALID_ARGUMENT],
     ['two messages', Buffer.alloc(10), STATUS.INVALID_ARGUMENT],
     ['a compressed message', Buffer.from([1, 0, 0, 0, 0]), STATUS.UNIMPLEMENTED],
     ['an announced gigabyte', Buffer.from([0, 64, 0, 0, 0]), STATUS.RESOURCE_EXHAUSTED],
-  ])('a call with %s fails with its own status', async (_what, body, status) => {
-    const made = await session(await start());
-    expect(await ask(made, body)).toBe(status);
+  ])('a call with %s fails with its specific status', async (_description, body, status) => {
+    const client = await session(await start());
+    expect(await send(client, body)).toBe(status);
   });
 
-  test('an unknown method is UNIMPLEMENTED, and a request without gRPC is a 4xx', async () => {
-    const made = await session(await start());
+  test('an unknown method is UNIMPLEMENTED, and a request that is not gRPC is 4xx', async () => {
+    const client = await session(await start());
     const statusOf = async (headers: object): Promise<unknown> => {
-      const stream = made.request({ ...HEADERS, ...headers }, { endStream: true });
+      const stream = client.request({ ...HEADERS, ...headers }, { endStream: true });
       const [fields] = await once(stream, 'response');
       stream.close(constants.NGHTTP2_NO_ERROR);
       return fields['grpc-status'] ?? fields[':status'];

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import type { Answer } from '../running.ts';
+import type { ServiceResponse } from '../running.ts';
 import { entries, OK, type Served, serve } from './client.ts';
 
 const CONFIG = `
@@ -23,13 +23,13 @@ afterAll(() => served.close());
 
 let names = 0;
 const name = (): string => `name-${names++}`;
-const post = (body: unknown): Promise<Answer> => served.running.post('/json', body);
+const post = (body: unknown): Promise<ServiceResponse> => served.running.post('/json', body);
 const shop = (...descriptors: object[]) => ({ domain: 'shop', descriptors });
 
 describe('POST /json', () => {
-  test('responds 200 within the limit and 429 over it', async () => {
-    const question = shop(entries('two', name()), entries('unheard', 'of'));
-    const first = await post(question);
+  test('POST /json responds 200 within the limit and 429 over it', async () => {
+    const request = shop(entries('two', name()), entries('unknown', 'x'));
+    const first = await post(request);
     expect(first.status).toBe(200);
     expect(first.headers.get('content-type')).toBe('application/json');
     expect(first.json).toEqual({
@@ -48,8 +48,8 @@ describe('POST /json', () => {
         { key: 'RateLimit', value: '"shop.two";r=1;t=60' },
       ],
     });
-    await post(question);
-    const third = await post(question);
+    await post(request);
+    const third = await post(request);
     expect(third.status).toBe(429);
     expect(third.json.overallCode).toBe('OVER_LIMIT');
     const [status] = third.json.statuses;
@@ -61,18 +61,18 @@ describe('POST /json', () => {
   });
 
   test('JSON and gRPC share counters', async () => {
-    const question = shop(entries('two', name()));
-    await post(question);
-    expect((await served.client.ask(question)).overall_code).toBe(OK);
-    expect((await post(question)).status).toBe(429);
+    const request = shop(entries('two', name()));
+    await post(request);
+    expect((await served.client.shouldRateLimit(request)).overall_code).toBe(OK);
+    expect((await post(request)).status).toBe(429);
   });
 
   test.each([
     ['snake_case', { hits_addend: 3 }],
     ['lowerCamelCase', { hitsAddend: 3 }],
     ['numbers as text', { hitsAddend: '3' }],
-    ['numbers that are whole however they are written', { hitsAddend: 3.0 }],
-  ])('accepts %s', async (_, hits) => {
+    ['integers with a decimal point', { hitsAddend: 3.0 }],
+  ])('POST /json accepts %s', async (_, hits) => {
     const { json } = await post({ ...shop(entries('ten', name())), ...hits });
     expect(json.statuses[0].limitRemaining).toBe(7);
   });
@@ -80,30 +80,30 @@ describe('POST /json', () => {
   test.each([
     ['a number', 0],
     ['text', '0'],
-  ])('accepts hits of a descriptor as %s', async (_, hits) => {
+  ])('POST /json accepts hits of a descriptor as %s', async (_, hits) => {
     const user = name();
-    const asked = shop({ ...entries('ten', user), hitsAddend: hits });
-    expect((await post(asked)).json.statuses[0].limitRemaining).toBe(10);
-    expect((await post(asked)).json.statuses[0].limitRemaining).toBe(10);
+    const peek = shop({ ...entries('ten', user), hitsAddend: hits });
+    expect((await post(peek)).json.statuses[0].limitRemaining).toBe(10);
+    expect((await post(peek)).json.statuses[0].limitRemaining).toBe(10);
     const largest = shop({ ...entries('ten', user), hits_addend: '18446744073709551615' });
     expect((await post(largest)).status).toBe(429);
   });
 
   test.each([[{ requests_per_unit: 1, unit: 'HOUR' }], [{ requestsPerUnit: '1', unit: 3 }]])(
-    'takes a limit that comes along as %j',
+    'POST /json accepts the limit %j in a descriptor',
     async (limit) => {
       const { json } = await post(shop({ ...entries('x', name()), limit }));
       expect(json.statuses[0].currentLimit).toEqual({ requestsPerUnit: 1, unit: 'HOUR' });
     },
   );
 
-  test('accepts null for a missing field', async () => {
+  test('POST /json accepts null for a missing field', async () => {
     const descriptor = { ...entries('ten', 'x'), hits_addend: null, limit: null };
     const { status } = await post({ ...shop(descriptor), hitsAddend: null });
     expect(status).toBe(200);
   });
 
-  test('writes enums by name and omits empty fields', async () => {
+  test('POST /json writes enums by name and omits empty fields', async () => {
     const { json } = await post(
       shop(entries('ten', name()), entries('odd', name()), entries('free', 'x')),
     );
@@ -119,52 +119,82 @@ describe('POST /json', () => {
     expect(never.json.responseHeadersToAdd).toHaveLength(2);
   });
 
-  test('writes the metadata of allowed descriptors', async () => {
-    const question = shop(entries('annotated', name()));
-    expect((await post(question)).json.dynamicMetadata).toEqual({
+  test('POST /json returns the metadata of allowed descriptors', async () => {
+    const request = shop(entries('annotated', name()));
+    expect((await post(request)).json.dynamicMetadata).toEqual({
       domain: 'shop',
       metadata: { zones: ['a', null, 1.5], deep: { yes: true } },
     });
-    expect((await post(question)).json).not.toHaveProperty('dynamicMetadata');
+    expect((await post(request)).json).not.toHaveProperty('dynamicMetadata');
   });
 });
 
-describe('POST /json refuses', () => {
+describe('validation of POST /json', () => {
   const two = entries('two', 'x');
   const limited = (limit: object) => shop({ ...two, limit });
 
   test.each([
-    ['no object', [], '', 'Expected the body to be an object'],
-    ['no domain', { descriptors: [two] }, undefined, 'Expected a domain, got none'],
+    ['a body that is not an object', [], '', 'Expected the body to be an object'],
+    ['a body without a domain', { descriptors: [two] }, undefined, 'Expected a domain, got none'],
     ['an empty domain', { domain: '', descriptors: [two] }, undefined, 'Expected a domain'],
-    ['no descriptors', { domain: 'shop' }, undefined, 'Expected at least one descriptor'],
-    ['an unknown field', { ...shop(two), hits: 1 }, '/hits', 'to have only domain, descriptors'],
-    ['a mixed spelling', { ...shop(two), hits_Addend: 1 }, '/hits_Addend', 'to have only'],
-    ['a field of objects', JSON.parse('{"__proto__": 1}'), '/__proto__', 'to have only'],
     [
-      'a field twice',
+      'a body without descriptors',
+      { domain: 'shop' },
+      undefined,
+      'Expected at least one descriptor',
+    ],
+    ['an unknown field', { ...shop(two), hits: 1 }, '/hits', 'to have only domain, descriptors'],
+    ['a field in mixed spelling', { ...shop(two), hits_Addend: 1 }, '/hits_Addend', 'to have only'],
+    ['a field named __proto__', JSON.parse('{"__proto__": 1}'), '/__proto__', 'to have only'],
+    [
+      'a field in both spellings',
       { ...shop(two), hitsAddend: 1, hits_addend: 1 },
       '/hits_addend',
       'to have `hitsAddend` once',
     ],
-    ['a domain that is no text', { domain: 7, descriptors: [two] }, '/domain', 'Expected text'],
-    ['descriptors that are no list', { domain: 'a', descriptors: {} }, '/descriptors', 'an array'],
-    ['a descriptor that is none', shop([]), '/descriptors/0', 'a descriptor to be an object'],
-    ['an entry that is none', shop({ entries: ['a'] }), '/descriptors/0/entries/0', 'an entry'],
     [
-      'a value that is no text',
+      'a domain that is not a string',
+      { domain: 7, descriptors: [two] },
+      '/domain',
+      'Expected text',
+    ],
+    [
+      'descriptors that are not a list',
+      { domain: 'a', descriptors: {} },
+      '/descriptors',
+      'an array',
+    ],
+    [
+      'a descriptor that is not an object',
+      shop([]),
+      '/descriptors/0',
+      'a descriptor to be an object',
+    ],
+    [
+      'an entry that is not an object',
+      shop({ entries: ['a'] }),
+      '/descriptors/0/entries/0',
+      'an entry',
+    ],
+    [
+      'a value that is not a string',
       shop({ entries: [{ key: 'two', value: 1 }] }),
       '/descriptors/0/entries/0/value',
       'Expected text',
     ],
     ['negative hits', { ...shop(two), hitsAddend: -1 }, '/hitsAddend', 'an integer from 0'],
-    ['hits in parts', { ...shop(two), hitsAddend: 1.5 }, '/hitsAddend', 'an integer from 0'],
+    ['fractional hits', { ...shop(two), hitsAddend: 1.5 }, '/hitsAddend', 'an integer from 0'],
     ['hits above 32 bits', { ...shop(two), hitsAddend: 2 ** 32 }, '/hitsAddend', '4294967295'],
-    ['hits in words', { ...shop(two), hitsAddend: 'one' }, '/hitsAddend', 'an integer from 0'],
-    ['a unit that is none', limited({ unit: 'DECADE' }), '/descriptors/0/limit/unit', 'MINUTE'],
-    ['a unit that is not known', limited({ requestsPerUnit: 1 }), undefined, 'SECOND to YEAR'],
     [
-      'hits to be given back',
+      'hits that are not a number',
+      { ...shop(two), hitsAddend: 'one' },
+      '/hitsAddend',
+      'an integer from 0',
+    ],
+    ['an unknown unit', limited({ unit: 'DECADE' }), '/descriptors/0/limit/unit', 'MINUTE'],
+    ['a limit without a unit', limited({ requestsPerUnit: 1 }), undefined, 'SECOND to YEAR'],
+    [
+      'negative hits by a flag',
       shop({ ...two, isNegativeHits: true }),
       undefined,
       'is_negative_hits',
@@ -175,7 +205,7 @@ describe('POST /json refuses', () => {
       '/descriptors',
       'at most 256',
     ],
-  ])('%s', async (_, body, pointer, message) => {
+  ])('POST /json rejects %s', async (_, body, pointer, message) => {
     const { status, headers, json } = await post(body);
     expect(status).toBe(400);
     expect(headers.get('content-type')).toBe('application/problem+json');

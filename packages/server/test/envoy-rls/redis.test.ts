@@ -39,56 +39,56 @@ async function serveOnRedis(): Promise<Served> {
 const shop = (...descriptors: object[]) => ({ domain: 'shop', descriptors });
 const fails = (value: string) => shop(entries('fails', value));
 
-describe('on Redis', () => {
+describe('descriptors on Redis', () => {
   let served: Served;
   beforeAll(async () => {
     served = await serveOnRedis();
   });
   afterAll(() => served.close());
 
-  test('Redis charges several descriptors all or none', async () => {
-    const question = shop(entries('two', 'a'), entries('ten', 'a'));
-    expect(await served.client.passing(question, 4)).toBe(2);
-    const denied = await served.client.ask(question);
+  test('on Redis all descriptors of a request are charged, or none', async () => {
+    const request = shop(entries('two', 'a'), entries('ten', 'a'));
+    expect(await served.client.countAllowed(request, 4)).toBe(2);
+    const denied = await served.client.shouldRateLimit(request);
     expect(denied.statuses.map(({ code }) => code)).toEqual([OVER, OK]);
     expect(denied.statuses[1].limit_remaining).toBe(8);
   });
 
   test('hits of 0 charge nothing on Redis', async () => {
-    const asked = { ...entries('two', 'b'), hits_addend: { value: 0 } };
-    expect((await served.client.ask(shop(asked))).statuses[0].limit_remaining).toBe(2);
-    await served.client.ask({ ...shop(entries('two', 'b')), hits_addend: 2 });
-    expect((await served.client.ask(shop(asked))).overall_code).toBe(OVER);
+    const peek = { ...entries('two', 'b'), hits_addend: { value: 0 } };
+    expect((await served.client.shouldRateLimit(shop(peek))).statuses[0].limit_remaining).toBe(2);
+    await served.client.shouldRateLimit({ ...shop(entries('two', 'b')), hits_addend: 2 });
+    expect((await served.client.shouldRateLimit(shop(peek))).overall_code).toBe(OVER);
   });
 
   test('a shadow limit on Redis is counted and never over the limit', async () => {
-    const question = shop(entries('watched', 'a'), entries('two', 'c'));
-    expect(await served.client.passing(question, 2)).toBe(2);
-    const { statuses } = await served.client.ask(question);
+    const request = shop(entries('watched', 'a'), entries('two', 'c'));
+    expect(await served.client.countAllowed(request, 2)).toBe(2);
+    const { statuses } = await served.client.shouldRateLimit(request);
     expect(statuses.map(({ code }) => code)).toEqual([OK, OVER]);
   });
 
   test('soft limits on Redis deny only together under concurrent requests', async () => {
-    const question = shop(entries('soft', 'a'), entries('soft', 'b'));
-    const verdicts = await Promise.all(
-      Array.from({ length: 20 }, () => served.client.ask(question)),
+    const request = shop(entries('soft', 'a'), entries('soft', 'b'));
+    const responses = await Promise.all(
+      Array.from({ length: 20 }, () => served.client.shouldRateLimit(request)),
     );
-    const passed = verdicts.filter(({ overall_code }) => overall_code === OK).length;
-    // One of the first and two of the second: two at least, and three if they did not meet.
+    const passed = responses.filter(({ overall_code }) => overall_code === OK).length;
+    // The limits are 1 and 2: at least 2 requests are allowed, and 3 if no request used both.
     expect(passed).toBeGreaterThanOrEqual(2);
     expect(passed).toBeLessThanOrEqual(3);
   });
 
-  test('Redis allows exactly the limit of concurrent requests', async () => {
-    const question = shop(entries('ten', 'crowded'));
-    const verdicts = await Promise.all(
-      Array.from({ length: 300 }, () => served.client.ask(question)),
+  test('on Redis concurrent requests are allowed exactly up to the limit', async () => {
+    const request = shop(entries('ten', 'crowded'));
+    const responses = await Promise.all(
+      Array.from({ length: 300 }, () => served.client.shouldRateLimit(request)),
     );
-    expect(verdicts.filter(({ overall_code }) => overall_code === OK)).toHaveLength(10);
+    expect(responses.filter(({ overall_code }) => overall_code === OK)).toHaveLength(10);
   });
 });
 
-describe('if Redis is unavailable', () => {
+describe('failure actions without Redis', () => {
   let served: Served;
   beforeAll(async () => {
     served = await serveOnRedis();
@@ -100,39 +100,39 @@ describe('if Redis is unavailable', () => {
   });
 
   test('the action allow allows the request', async () => {
-    const verdict = await served.client.ask(fails('allow'));
-    expect(verdict.overall_code).toBe(OK);
-    expect(await served.client.passing(fails('allow'), 5)).toBe(5);
+    const response = await served.client.shouldRateLimit(fails('allow'));
+    expect(response.overall_code).toBe(OK);
+    expect(await served.client.countAllowed(fails('allow'), 5)).toBe(5);
   });
 
   test('the action deny denies the request, with Retry-After only', async () => {
-    const verdict = await served.client.ask(fails('deny'));
-    expect(verdict.overall_code).toBe(OVER);
-    expect(verdict.statuses[0]).toMatchObject({ code: OVER, limit_remaining: 0 });
-    expect(verdict.response_headers_to_add.map(({ key }) => key)).toEqual(['Retry-After']);
+    const response = await served.client.shouldRateLimit(fails('deny'));
+    expect(response.overall_code).toBe(OVER);
+    expect(response.statuses[0]).toMatchObject({ code: OVER, limit_remaining: 0 });
+    expect(response.response_headers_to_add.map(({ key }) => key)).toEqual(['Retry-After']);
   });
 
-  test('the action local counts in the process', async () => {
-    expect(await served.client.passing(fails('local'), 5)).toBe(2);
+  test('the action local applies a limit in the process', async () => {
+    expect(await served.client.countAllowed(fails('local'), 5)).toBe(2);
   });
 
-  test('the action throw is UNAVAILABLE', async () => {
-    const [code, message] = await failureOf(served.client.ask(fails('throw')));
+  test('the action throw responds UNAVAILABLE, and 503 over JSON', async () => {
+    const [code, message] = await failureOf(served.client.shouldRateLimit(fails('throw')));
     expect(code).toBe('UNAVAILABLE');
     expect(message).toContain('store');
-    const answer = await served.running.post('/json', fails('throw'));
-    expect([answer.status, answer.json.code]).toEqual([503, 'ERR_STORE_UNAVAILABLE']);
+    const response = await served.running.post('/json', fails('throw'));
+    expect([response.status, response.json.code]).toEqual([503, 'ERR_STORE_UNAVAILABLE']);
   });
 
   test('a shadow limit allows the request without Redis', async () => {
-    const verdict = await served.client.ask(fails('watched'));
-    expect(verdict.overall_code).toBe(OK);
-    expect(verdict.statuses[0].code).toBe(OK);
+    const response = await served.client.shouldRateLimit(fails('watched'));
+    expect(response.overall_code).toBe(OK);
+    expect(response.statuses[0].code).toBe(OK);
   });
 
   test('the strictest action of several descriptors applies', async () => {
     const both = shop(entries('fails', 'allow'), entries('fails', 'throw'));
-    expect((await failureOf(served.client.ask(both)))[0]).toBe('UNAVAILABLE');
+    expect((await failureOf(served.client.shouldRateLimit(both)))[0]).toBe('UNAVAILABLE');
   });
 
   test('the service is NOT_SERVING until Redis is available', async () => {

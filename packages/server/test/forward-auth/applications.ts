@@ -1,9 +1,9 @@
 /**
- * Three kinds of application, each with its own habits: which of several values it takes, and which
- * path it takes a request for. Each is a function of the request's target and its header lines.
+ * Three kinds of application. They differ in which of several values they use, and in how they read
+ * the path. Each is a function of the request's target and its header lines.
  */
 
-/** A request as an application gets it: names and values of headers in turn. */
+/** A request as an application receives it. `lines` are names and values of headers in turn. */
 export interface Received {
   readonly target: string;
   readonly lines: readonly string[];
@@ -13,7 +13,7 @@ export interface Application {
   readonly name: string;
   /** Whether the request reaches the handler of `/login`. */
   isLogin(received: Received): boolean;
-  /** The key of the client by the application's reading; undefined if the request names none. */
+  /** Returns the client key that the application reads, or undefined if the request has none. */
   keyOf(received: Received): readonly string[] | undefined;
 }
 
@@ -25,7 +25,7 @@ const last: Pick = (values) => values.at(-1);
 const valuesOf = ({ lines }: Received, isName: (name: string) => boolean): string[] =>
   lines.flatMap((name, at) => (at % 2 === 0 && isName(name.toLowerCase()) ? lines[at + 1] : []));
 
-function attempt(text: string): string {
+function tryDecode(text: string): string {
   try {
     return decodeURIComponent(text);
   } catch {
@@ -36,16 +36,16 @@ function attempt(text: string): string {
 const pathOf = (target: string): string => target.split('?', 1)[0];
 const searchOf = (target: string): string => /\?(.*)$/s.exec(target)?.[1] ?? '';
 
-interface Habits {
+interface ParserBehavior {
   readonly pick: Pick;
   readonly isHeader: (name: string) => boolean;
   readonly params: (target: string) => readonly (readonly [string, string])[];
   readonly cookies: (header: string) => readonly (readonly [string, string])[];
 }
 
-/** In the order of the configured key: header, parameter, cookie. */
+/** Returns the key in the order of the configured key: header, parameter, cookie. */
 function keyBy(
-  { pick, isHeader, params, cookies }: Habits,
+  { pick, isHeader, params, cookies }: ParserBehavior,
   received: Received,
 ): readonly string[] | undefined {
   const header = pick(valuesOf(received, isHeader))?.trim();
@@ -59,21 +59,21 @@ function keyBy(
   return session ? ['cookie', 'session', countedCookie(session)] : undefined;
 }
 
-/** Values that some application takes for the same are counted as one. */
+/** Normalizes values that some application considers equal. */
 const countedParam = (value: string): string =>
   value.replaceAll('+', ' ').trim().replaceAll(' ', '+');
 const countedCookie = (value: string): string =>
-  attempt(value)
+  tryDecode(value)
     .replace(/^"(.*)"$/, '$1')
     .trim();
 
-const pairs = (text: string, separator: RegExp, decode = attempt) =>
+const pairs = (text: string, separator: RegExp, decode = tryDecode) =>
   text.split(separator).map((pair) => {
     const [name, ...rest] = pair.split('=');
     return [decode(name).trim(), decode(rest.join('='))] as const;
   });
 
-/** As a router of Express: the path as sent, without regard to case and a slash at the end. */
+/** Like a router of Express: the path as sent, ignoring case and a trailing slash. */
 const firstWins: Application = {
   name: 'first value wins',
   isLogin: ({ target }) => /^\/login\/?$/i.test(pathOf(target)),
@@ -89,7 +89,7 @@ const firstWins: Application = {
     ),
 };
 
-/** As PHP or Java behind a decoding gateway: everything is decoded, and the last value counts. */
+/** Like PHP or Java behind a decoding gateway: everything is decoded, and the last value wins. */
 const lastWins: Application = {
   name: 'last value wins',
   isLogin: ({ target }) => lenientPath(pathOf(target)) === '/login',
@@ -110,7 +110,7 @@ const lastWins: Application = {
 };
 
 function lenientPath(path: string): string {
-  const text = attempt(attempt(path)).split(/[?#\0]/, 1)[0];
+  const text = tryDecode(tryDecode(path)).split(/[?#\0]/, 1)[0];
   const kept: string[] = [];
   for (const segment of text.replaceAll('\\', '/').split('/')) {
     const name = segment.replace(/;.*$/s, '').trimEnd();
@@ -120,17 +120,17 @@ function lenientPath(path: string): string {
   return `/${kept.join('/')}`.toLowerCase();
 }
 
-/** As a `fetch` handler: the platform's URL parser resolves, and the path is decoded. */
+/** Like a `fetch` handler: the platform's URL parser resolves the path, then it is decoded. */
 const urlParser: Application = {
   name: 'URL parser',
   isLogin: ({ target }) => {
     const url = parsed(target);
-    return url !== undefined && attempt(url.pathname).replace(/(?<=.)\/$/, '') === '/login';
+    return url !== undefined && tryDecode(url.pathname).replace(/(?<=.)\/$/, '') === '/login';
   },
   keyOf: (received) =>
     keyBy(
       {
-        // Headers joins the lines of a header.
+        // `Headers` joins the lines of a header.
         pick: (values) => (values.length > 1 ? values.join(', ') : values[0]),
         isHeader: (name) => name === 'x-api-key',
         params: (target) => {

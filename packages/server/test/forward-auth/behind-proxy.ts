@@ -5,10 +5,10 @@ import { once } from 'node:events';
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import {
   createServer,
+  request as httpRequest,
   type IncomingHttpHeaders,
   type IncomingMessage,
   type OutgoingHttpHeaders,
-  request,
   type Server,
 } from 'node:http';
 import { type AddressInfo, connect } from 'node:net';
@@ -37,23 +37,23 @@ export function ensureProxies(): void {
   execFileSync(new URL(path, import.meta.url).pathname, [...KINDS]);
 }
 
-export interface Asked {
+export interface SentRequest {
   readonly method?: string;
   readonly path?: string;
-  /** A list of names and values in turn says some of them twice. */
+  /** A list of names and values in turn can repeat a header. */
   readonly headers?: Readonly<Record<string, string>> | readonly string[];
   readonly body?: string;
-  /** The client: one of the addresses of this machine. */
+  /** The client address: one of the loopback addresses. */
   readonly from?: string;
 }
 
-export interface Got {
+export interface ReceivedResponse {
   readonly status: number;
   readonly headers: IncomingHttpHeaders;
   readonly body: string;
 }
 
-/** The request that the application received, from its response. */
+/** The request that the application received, as it is in its response. */
 export interface Echo {
   readonly method: string;
   readonly url: string;
@@ -61,31 +61,32 @@ export interface Echo {
   readonly body: string;
 }
 
-/** Only the application sends it, which identifies its responses. */
+/** Identifies responses of the application. */
 const MARK = randomUUID();
 
-/** Responds with the received request; `/status/403` with that status, `/dies` not at all. */
-function application(seen: string[], watch: (asked: IncomingMessage) => void): Server {
-  return createServer(async (asked, answer) => {
-    seen.push(asked.url!);
-    watch(asked);
-    if (asked.url === '/dies') return asked.socket.destroy();
+/** Responds with the received request. `/status/403` sets the status, `/dies` disconnects. */
+function application(seen: string[], watch: (incoming: IncomingMessage) => void): Server {
+  return createServer(async (incoming, response) => {
+    seen.push(incoming.url!);
+    watch(incoming);
+    if (incoming.url === '/dies') return incoming.socket.destroy();
     let body = '';
-    for await (const part of asked.setEncoding('utf8')) body += part;
-    const { method, url, headers } = asked;
+    for await (const part of incoming.setEncoding('utf8')) body += part;
+    const { method, url, headers } = incoming;
     const [, status = '200'] = /^\/status\/(\d+)/.exec(url!) ?? [];
-    answer.writeHead(Number(status), { 'x-mark': MARK });
-    return answer.end(JSON.stringify({ method, url, headers, body }));
+    response.writeHead(Number(status), { 'x-mark': MARK });
+    return response.end(JSON.stringify({ method, url, headers, body }));
   });
 }
 
-export const isFromApplication = ({ headers }: Got): boolean => headers['x-mark'] === MARK;
+export const isFromApplication = ({ headers }: ReceivedResponse): boolean =>
+  headers['x-mark'] === MARK;
 
 /**
- * Where nothing listens yet. Below the ports that the servers of other tests and outgoing
- * connections get, so that what asks for a stopped service does not find one of them.
+ * Resolves to a port that is not in use. It is below the range that other servers and outgoing
+ * connections use, so that a proxy does not connect to one of them while the service is stopped.
  */
-async function quietPort(): Promise<number> {
+async function unusedPort(): Promise<number> {
   for (;;) {
     const port = randomInt(4_000, 10_000);
     const socket = connect(port, '127.0.0.1');
@@ -112,13 +113,13 @@ export class BehindProxy {
   static async start(
     kind: ProxyKind,
     file = FILES[kind],
-    watch: (asked: IncomingMessage) => void = () => {},
+    watch: (incoming: IncomingMessage) => void = () => {},
   ): Promise<BehindProxy> {
     const seen: string[] = [];
     const server = application(seen, watch);
     await once(server.listen(0, '127.0.0.1'), 'listening');
     const { port: upstreamPort } = server.address() as AddressInfo;
-    const servicePort = await quietPort();
+    const servicePort = await unusedPort();
     const proxy = await startShippedProxy(kind, { file, servicePort, upstreamPort });
     return new BehindProxy(proxy, servicePort, server, seen);
   }
@@ -150,33 +151,39 @@ export class BehindProxy {
     this.#service = undefined;
   }
 
-  async ask({ method, path = '/', headers = {}, body, from }: Asked = {}): Promise<Got> {
+  async request({
+    method,
+    path = '/',
+    headers = {},
+    body,
+    from,
+  }: SentRequest = {}): Promise<ReceivedResponse> {
     const list = Array.isArray(headers) ? ['Host', 'localhost', ...headers] : headers;
-    const sent = request({
+    const sent = httpRequest({
       ...{ host: '127.0.0.1', port: this.proxy.port, path, agent: false },
       method: method ?? (body === undefined ? 'GET' : 'POST'),
       headers: list as OutgoingHttpHeaders,
       ...(from !== undefined && { localAddress: from }),
     });
     sent.end(body);
-    const [answer] = await once(sent, 'response');
+    const [response] = await once(sent, 'response');
     let text = '';
-    for await (const part of answer.setEncoding('utf8')) text += part;
-    return { status: answer.statusCode, headers: answer.headers, body: text };
+    for await (const part of response.setEncoding('utf8')) text += part;
+    return { status: response.statusCode, headers: response.headers, body: text };
   }
 
-  /** The status that something is answered which no client would send; 0 if there is no answer. */
-  async askRaw(text: string): Promise<number> {
+  /** Sends bytes that no client would send. Resolves to the status, or 0 without a response. */
+  async sendRaw(text: string): Promise<number> {
     const socket = connect(this.proxy.port, '127.0.0.1');
-    let answer = '';
+    let received = '';
     socket.setEncoding('latin1').on('data', (data) => {
-      answer += data;
+      received += data;
       socket.destroy();
     });
     socket.on('error', () => {});
     socket.write(text, 'latin1');
     await once(socket, 'close');
-    return Number(/^HTTP\/1\.1 (\d+)/.exec(answer)?.[1] ?? 0);
+    return Number(/^HTTP\/1\.1 (\d+)/.exec(received)?.[1] ?? 0);
   }
 
   async stop(): Promise<void> {
@@ -187,7 +194,7 @@ export class BehindProxy {
   }
 }
 
-/** A copy of a shipped folder in which one thing is changed, as its comments tell. */
+/** Copies the folder of a shipped file and replaces one text in the file. */
 export function changedCopy(
   file: string,
   from: string,
@@ -196,9 +203,10 @@ export function changedCopy(
   const folder = mkdtempSync(join(tmpdir(), 'sluice-changed-'));
   for (const name of readdirSync(dirname(file))) {
     const text = readFileSync(join(dirname(file), name), 'utf8');
-    const isIt = name === basename(file);
-    if (isIt && text.split(from).length !== 2) throw new Error(`${file} has not one ${from}`);
-    writeFileSync(join(folder, name), isIt ? text.replace(from, () => to) : text);
+    const isChanged = name === basename(file);
+    if (isChanged && text.split(from).length !== 2)
+      throw new Error(`${file} does not contain ${from} exactly once`);
+    writeFileSync(join(folder, name), isChanged ? text.replace(from, () => to) : text);
   }
   return {
     file: join(folder, basename(file)),

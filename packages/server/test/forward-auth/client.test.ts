@@ -11,9 +11,9 @@ import { forwardAuthRoutes } from '../../src/forward-auth/routes.ts';
 import { RequestContext } from '../../src/http/request-context.ts';
 import { Router } from '../../src/http/router.ts';
 import { policy, settingsOf, startRunning } from '../running.ts';
-import { forwarded, limit, PATH, rule } from './asking.ts';
+import { forwarded, limit, PATH, rule } from './forwarded.ts';
 
-describe('client of a forwarded request', () => {
+describe('client address of a forwarded request', () => {
   const warned: string[] = [];
   const log = pino({ level: 'warn' }, { write: (text) => void warned.push(JSON.parse(text).code) });
   beforeEach(() => {
@@ -28,7 +28,7 @@ describe('client of a forwarded request', () => {
   };
 
   it.each(['127.0.0.1', '127.9.9.9', '::1', '::ffff:127.0.0.1'])(
-    'is what a proxy on this machine says last, at %s, if nobody is named',
+    'the client is the last address that a proxy at %s sends, without trustProxy',
     (peer) => {
       expect(addressOf({}, peer, '192.0.2.1')).toBe('192.0.2.1');
       expect(addressOf({}, peer, '203.0.113.9, 192.0.2.1')).toBe('192.0.2.1');
@@ -37,26 +37,26 @@ describe('client of a forwarded request', () => {
     },
   );
 
-  it('is a remote proxy itself without trustProxy, with a warning', () => {
+  it('the client is the remote proxy itself without trustProxy, with a warning', () => {
     expect(addressOf({}, '10.0.0.1', '192.0.2.1')).toBe('10.0.0.1');
     expect(warned).toEqual(['WARN_FORWARDED_IGNORED']);
   });
 
-  it('is the proxy itself if it sends no client address, with a warning', () => {
+  it('the client is the proxy if it sends no client address, with a warning', () => {
     expect(addressOf({}, '127.0.0.1')).toBe('127.0.0.1');
     expect(warned).toEqual(['WARN_FORWARDED_MISSING']);
   });
 
-  it('is the address that trusted proxies send', () => {
+  it('the client is the address that trusted proxies send', () => {
     const list = '203.0.113.9, 192.0.2.1, 10.0.0.2';
     expect(addressOf({ trustProxy: 1 }, '10.0.0.1', list)).toBe('10.0.0.2');
     expect(addressOf({ trustProxy: 2 }, '10.0.0.1', list)).toBe('192.0.2.1');
     expect(addressOf({ trustProxy: ['10.0.0.0/8'] }, '10.0.0.1', list)).toBe('192.0.2.1');
-    // Then loopback is trusted only if it is named.
+    // With trustProxy, loopback is trusted only if it is listed.
     expect(addressOf({ trustProxy: ['10.0.0.0/8'] }, '127.0.0.1', list)).toBe('127.0.0.1');
   });
 
-  it('warns once about ignored forwarding headers', () => {
+  it('ignored forwarding headers are logged once', () => {
     const read = forwardedClient(settingsOf(), log);
     for (let call = 0; call < 3; call++) {
       const headers = { 'x-forwarded-for': `192.0.2.${call}` };
@@ -65,15 +65,15 @@ describe('client of a forwarded request', () => {
     expect(warned).toEqual(['WARN_FORWARDED_IGNORED']);
   });
 
-  it('rejects a request without a client address', async () => {
+  it('a request without a client address is rejected with 400', async () => {
     const config = { policies: [policy('p', 1, '1m')], rules: [rule('/**', [limit('p')])] };
     const running = await startRunning({ config });
     const router = new Router();
     forwardAuthRoutes(router, running.service.app);
-    // The other end of a socket in the file system has no address.
-    const server = createServer((incoming, response) => {
+    // The client of a Unix domain socket has no address.
+    const server = createServer((incoming, outgoing) => {
       const [path, search = ''] = incoming.url!.split('?');
-      const context = new RequestContext(incoming, response, path, search);
+      const context = new RequestContext(incoming, outgoing, path, search);
       router.find(context).handler(context);
     });
     const folder = mkdtempSync(join(tmpdir(), 'sluice-socket-'));
@@ -84,9 +84,9 @@ describe('client of a forwarded request', () => {
       [`${PATH}?deny=403`, 403],
     ] as const) {
       const sent = request({ socketPath, path, headers: forwarded('/'), agent: false }).end();
-      const [answer] = await once(sent, 'response');
-      expect([answer.statusCode, answer.headers['x-sluice-status']]).toEqual([status, '400']);
-      answer.resume();
+      const [response] = await once(sent, 'response');
+      expect([response.statusCode, response.headers['x-sluice-status']]).toEqual([status, '400']);
+      response.resume();
     }
     server.close();
     rmSync(folder, { recursive: true });

@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { connect } from 'node:net';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { policy, type Running, startRunning } from '../running.ts';
-import { forwarded, limit, PATH, repeat, rule, statusesOf } from './asking.ts';
+import { forwarded, limit, PATH, repeat, rule, statusesOf } from './forwarded.ts';
 
 describe('forward-auth', () => {
   let running: Running;
@@ -22,23 +22,23 @@ describe('forward-auth', () => {
   });
   afterAll(() => running.close());
 
-  it('allows with 200, no body and rate-limit headers', async () => {
-    const answer = await running.get(
+  it('an allowed request gets 200, no body and rate-limit headers', async () => {
+    const response = await running.get(
       PATH,
       forwarded('/few/x', { 'x-forwarded-for': freshClient() }),
     );
-    expect([answer.status, answer.text]).toEqual([200, '']);
-    expect(answer.headers.get('ratelimit-policy')).toBe('"few";q=2;w=60');
-    expect(answer.headers.get('ratelimit')).toBe('"few";r=1;t=60');
-    expect(answer.headers.get('retry-after')).toBeNull();
-    expect(answer.headers.get('x-sluice-status')).toBeNull();
+    expect([response.status, response.text]).toEqual([200, '']);
+    expect(response.headers.get('ratelimit-policy')).toBe('"few";q=2;w=60');
+    expect(response.headers.get('ratelimit')).toBe('"few";r=1;t=60');
+    expect(response.headers.get('retry-after')).toBeNull();
+    expect(response.headers.get('x-sluice-status')).toBeNull();
   });
 
-  it('denies with 429, problem details and Retry-After', async () => {
+  it('a denied request gets 429, problem details and Retry-After', async () => {
     const headers = forwarded('/few/x?page=1', { 'x-forwarded-for': freshClient() });
-    const answers = await repeat(3, () => running.get(PATH, headers));
-    expect(statusesOf(answers)).toEqual([200, 200, 429]);
-    const { headers: fields, json } = answers[2];
+    const responses = await repeat(3, () => running.get(PATH, headers));
+    expect(statusesOf(responses)).toEqual([200, 200, 429]);
+    const { headers: fields, json } = responses[2];
     expect(fields.get('content-type')).toBe('application/problem+json');
     expect(json).toMatchObject({ status: 429, 'violated-policies': ['few'] });
     expect(Number(fields.get('retry-after'))).toBeGreaterThan(0);
@@ -47,44 +47,44 @@ describe('forward-auth', () => {
     expect(fields.get('x-sluice-status')).toBe('429');
   });
 
-  it('denies with 403 for deny=403, and the original status in a header', async () => {
+  it('?deny=403 denies with 403, and the original status is in a header', async () => {
     const headers = forwarded('/few/x', { 'x-forwarded-for': freshClient() });
-    const answers = await repeat(3, () => running.get(`${PATH}?deny=403`, headers));
-    expect(statusesOf(answers)).toEqual([200, 200, 403]);
-    expect(answers[2].headers.get('x-sluice-status')).toBe('429');
-    expect(Number(answers[2].headers.get('retry-after'))).toBeGreaterThan(0);
-    expect(answers[2].json.status).toBe(429);
+    const responses = await repeat(3, () => running.get(`${PATH}?deny=403`, headers));
+    expect(statusesOf(responses)).toEqual([200, 200, 403]);
+    expect(responses[2].headers.get('x-sluice-status')).toBe('429');
+    expect(Number(responses[2].headers.get('retry-after'))).toBeGreaterThan(0);
+    expect(responses[2].json.status).toBe(429);
   });
 
   it.each(['deny=401', 'deny=', 'page=2&deny=429', '&%zz'])(
-    'may have the query ?%s, which Caddy takes from the client, and it means nothing',
+    'the query ?%s, which Caddy copies from the client, is ignored',
     async (query) => {
       const headers = forwarded('/few/x', { 'x-forwarded-for': freshClient() });
-      const answers = await repeat(3, () => running.get(`${PATH}?${query}`, headers));
-      expect(statusesOf(answers)).toEqual([200, 200, 429]);
+      const responses = await repeat(3, () => running.get(`${PATH}?${query}`, headers));
+      expect(statusesOf(responses)).toEqual([200, 200, 429]);
     },
   );
 
-  it('allows without headers if no rule or no limit applies', async () => {
+  it('a request without a rule or a limit is allowed without headers', async () => {
     for (const uri of ['/other', '/free']) {
-      const answer = await running.get(PATH, forwarded(uri));
-      expect([answer.status, answer.text]).toEqual([200, '']);
-      expect([...answer.headers.keys()].join()).not.toMatch(/ratelimit/);
+      const response = await running.get(PATH, forwarded(uri));
+      expect([response.status, response.text]).toEqual([200, '']);
+      expect([...response.headers.keys()].join()).not.toMatch(/ratelimit/);
     }
   });
 
   it.each(['GET', 'HEAD', 'POST', 'PUT', 'DELETE', 'OPTIONS', 'PATCH', 'PURGE'])(
-    'may be asked with %s, whatever the request is',
+    'the endpoint accepts the method %s',
     async (method) => {
       const headers = forwarded('/few/x', { 'x-forwarded-for': freshClient() });
-      const answers = await repeat(3, () => running.ask(method, PATH, undefined, headers));
-      expect(statusesOf(answers)).toEqual([200, 200, 429]);
-      expect(Number(answers[2].headers.get('retry-after'))).toBeGreaterThan(0);
-      if (method === 'HEAD') expect(answers[2].text).toBe('');
+      const responses = await repeat(3, () => running.request(method, PATH, undefined, headers));
+      expect(statusesOf(responses)).toEqual([200, 200, 429]);
+      expect(Number(responses[2].headers.get('retry-after'))).toBeGreaterThan(0);
+      if (method === 'HEAD') expect(responses[2].text).toBe('');
     },
   );
 
-  it('matches the method of the forwarded request', async () => {
+  it('rules match the method of the forwarded request', async () => {
     const from = { 'x-forwarded-for': freshClient() };
     const post = forwarded('/one', { ...from, 'x-forwarded-method': 'POST' });
     const get = forwarded('/one', from);
@@ -92,17 +92,17 @@ describe('forward-auth', () => {
     expect(statusesOf(await repeat(2, () => running.get(PATH, post)))).toEqual([200, 429]);
   });
 
-  it('matches the host that the proxy sends', async () => {
+  it('rules match the host that the proxy sends', async () => {
     const from = { 'x-forwarded-for': freshClient() };
-    const ask = (host: string) =>
+    const send = (host: string) =>
       running.get(PATH, forwarded('/host', { ...from, 'x-forwarded-host': host }));
     const hosts = ['Limited.example:443', 'limited.example', 'limited.example..', 'other.example'];
-    const answers = [];
-    for (const host of hosts) answers.push(await ask(host));
-    expect(statusesOf(answers)).toEqual([200, 429, 429, 200]);
+    const responses = [];
+    for (const host of hosts) responses.push(await send(host));
+    expect(statusesOf(responses)).toEqual([200, 429, 429, 200]);
   });
 
-  it('accepts requests from pages of any site', async () => {
+  it('cross-site requests of browsers are accepted', async () => {
     const browser = {
       origin: 'https://elsewhere.example',
       'sec-fetch-site': 'cross-site',
@@ -111,57 +111,60 @@ describe('forward-auth', () => {
     expect((await running.get(PATH, forwarded('/few/x', browser))).status).toBe(200);
   });
 
-  it('matches every spelling of a path', async () => {
+  it('rules match every spelling of a path', async () => {
     const from = { 'x-forwarded-for': freshClient() };
     const uris = ['/few/a', '//few/a', '/x/../few/a?', '/%66ew/a', '/FEW/a', '/few', '/few/?x'];
-    const answers = await Promise.all(uris.map((uri) => running.get(PATH, forwarded(uri, from))));
-    expect(statusesOf(answers).filter((status) => status === 200)).toHaveLength(2);
+    const responses = await Promise.all(uris.map((uri) => running.get(PATH, forwarded(uri, from))));
+    expect(statusesOf(responses).filter((status) => status === 200)).toHaveLength(2);
   });
 
   it.each(['/few/%', '/few/%00', '/few/%zz', '/few/\u00e9', '*', '/', '/?'])(
-    'may have the URI %j',
+    'a request with the unusual URI %j is allowed',
     async (uri) => {
-      const answer = await running.get(PATH, forwarded(uri, { 'x-forwarded-for': freshClient() }));
-      expect(answer.status).toBe(200);
+      const response = await running.get(
+        PATH,
+        forwarded(uri, { 'x-forwarded-for': freshClient() }),
+      );
+      expect(response.status).toBe(200);
     },
   );
 
-  it('responds 404 at other paths', async () => {
+  it('paths beside the endpoint respond 404', async () => {
     for (const path of [`${PATH}/`, `${PATH}/few`, `${PATH}/ext-authz`, `${PATH}x`]) {
       expect((await running.get(path, forwarded('/few/x'))).status).toBe(404);
     }
   });
 
   describe('ext_authz of Envoy', () => {
-    const ask = (method: string, path: string, headers: Record<string, string>) =>
-      running.ask(method, `${PATH}/ext-authz${path}`, undefined, headers);
+    const send = (method: string, path: string, headers: Record<string, string>) =>
+      running.request(method, `${PATH}/ext-authz${path}`, undefined, headers);
 
-    it('matches the method and path after the prefix', async () => {
+    it('ext_authz rules match the method and the path after the prefix', async () => {
       const from = { 'x-forwarded-for': freshClient() };
-      const posts = await repeat(2, () => ask('POST', '/one', from));
+      const posts = await repeat(2, () => send('POST', '/one', from));
       expect(statusesOf(posts)).toEqual([200, 429]);
-      expect((await ask('GET', '/one', from)).status).toBe(200);
-      expect((await ask('GET', '/', from)).status).toBe(200);
+      expect((await send('GET', '/one', from)).status).toBe(200);
+      expect((await send('GET', '/', from)).status).toBe(200);
     });
 
-    it('ignores forwarding headers of the client', async () => {
+    it('ext_authz ignores forwarding headers of the client', async () => {
       const forged = forwarded('/other', {
         'x-forwarded-for': freshClient(),
         'x-forwarded-method': 'GET',
         'x-original-uri': '/another',
       });
-      const posts = await repeat(2, () => ask('POST', '/one', forged));
+      const posts = await repeat(2, () => send('POST', '/one', forged));
       expect(statusesOf(posts)).toEqual([200, 429]);
     });
 
-    it('ignores the query of the client', async () => {
+    it('ext_authz ignores the query of the client', async () => {
       const from = { 'x-forwarded-for': freshClient() };
-      const posts = await repeat(2, () => ask('POST', '/one?deny=403', from));
+      const posts = await repeat(2, () => send('POST', '/one?deny=403', from));
       expect(statusesOf(posts)).toEqual([200, 429]);
-      expect((await ask('GET', '/x?deny=999&y', from)).status).toBe(200);
+      expect((await send('GET', '/x?deny=999&y', from)).status).toBe(200);
     });
 
-    it('dot segments do not leave the prefix', async () => {
+    it('dot segments do not leave the prefix of ext_authz', async () => {
       const from = { 'x-forwarded-for': freshClient() };
       const { port } = running.service.http;
       const text = await raw(port, [
@@ -173,7 +176,7 @@ describe('forward-auth', () => {
     });
   });
 
-  it('ignores a body and keeps the connection open', async () => {
+  it('a body is ignored, and the connection stays open', async () => {
     const { port } = running.service.http;
     const headers = forwarded('/few/x', { 'x-forwarded-for': freshClient() });
     const body = 'x'.repeat(300_000);
@@ -188,7 +191,7 @@ describe('forward-auth', () => {
     expect(text.match(/HTTP\/1\.1 \d+/g)).toEqual(statuses);
   });
 
-  it('allows exactly the limit of pipelined requests', async () => {
+  it('pipelined requests are allowed exactly up to the limit', async () => {
     const headers = forwarded('/few/x', { 'x-forwarded-for': freshClient() });
     const text = await raw(
       running.service.http.port,
@@ -219,13 +222,13 @@ async function raw(port: number, requests: readonly string[]): Promise<string> {
   return text;
 }
 
-describe('rate-limit headers', () => {
+describe('rate-limit headers of forward-auth', () => {
   it.each([
     ['draft-7', 'ratelimit', 'limit=1, remaining=0, reset=60'],
     ['draft-6', 'ratelimit-remaining', '0'],
     ['legacy', 'x-ratelimit-limit', '1'],
     ['none', 'ratelimit', null],
-  ])('headers have the form %s', async (headers, name, value) => {
+  ])('the setting headers: %s selects the response headers', async (headers, name, value) => {
     const config = { policies: [policy('p', 1, '1m')], rules: [rule('/**', [limit('p')])] };
     const running = await startRunning({ config, settings: { headers } });
     const [first, second] = await repeat(2, () => running.get(PATH, forwarded('/')));
@@ -235,7 +238,7 @@ describe('rate-limit headers', () => {
     await running.close();
   });
 
-  it('headers include enforced limits, not shadow limits', async () => {
+  it('headers contain enforced limits, but no shadow limits', async () => {
     const policies = [
       policy('a', 5, '1m'),
       policy('b', 3, '1h'),
@@ -244,10 +247,10 @@ describe('rate-limit headers', () => {
     const limits = [limit('a'), limit('b', 'path'), limit('s')];
     const config = { policies, rules: [rule('/x', limits), rule('/s', [limit('s')])] };
     const running = await startRunning({ config });
-    const answers = await repeat(4, () => running.get(PATH, forwarded('/x')));
-    expect(statusesOf(answers)).toEqual([200, 200, 200, 429]);
-    expect(answers[0].headers.get('ratelimit-policy')).toBe('"a";q=5;w=60, "b";q=3;w=3600');
-    expect(answers[3].json['violated-policies']).toEqual(['b']);
+    const responses = await repeat(4, () => running.get(PATH, forwarded('/x')));
+    expect(statusesOf(responses)).toEqual([200, 200, 200, 429]);
+    expect(responses[0].headers.get('ratelimit-policy')).toBe('"a";q=5;w=60, "b";q=3;w=3600');
+    expect(responses[3].json['violated-policies']).toEqual(['b']);
     const watched = await repeat(3, () => running.get(PATH, forwarded('/s')));
     expect(statusesOf(watched)).toEqual([200, 200, 200]);
     expect(watched[2].headers.has('ratelimit')).toBe(false);

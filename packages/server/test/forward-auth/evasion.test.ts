@@ -1,7 +1,7 @@
 /**
  * No spelling of a request reaches the handler of `/login` without being counted under the address
- * and the key by which the application knows the client. Each spelling is sent as raw bytes through
- * every proxy, and judged by three kinds of application.
+ * and the key that the application uses for the client. Each spelling is sent as raw bytes through
+ * every proxy, and checked with three kinds of application.
  */
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
@@ -12,8 +12,8 @@ import type { KeySource, RuleConfig } from '../../src/config/model.ts';
 import { PROXY_NAMES, type ProxyName } from '../../src/proxy-profiles.ts';
 import { policy, type Running, startRunning } from '../running.ts';
 import { APPLICATIONS, type Received } from './applications.ts';
-import { PATH } from './asking.ts';
 import { BehindProxy, ensureProxies, FILES, KINDS } from './behind-proxy.ts';
+import { PATH } from './forwarded.ts';
 import { randomSpelling, SPELLINGS, type Spelling, seededRandom } from './spellings.ts';
 
 const RANDOM_SPELLINGS = Number(
@@ -55,8 +55,9 @@ const config = {
   ],
 };
 
-/** What an application gets of a spelling that the proxy and the service let pass. */
-interface Passage {
+/** A proxy and a service in front of an application. */
+interface ProxyPath {
+  /** Resolves to the request that the application receives, or undefined if it was rejected. */
   pass(spelling: Spelling, from: string): Promise<Received | undefined>;
   readonly running: Running;
   stop(): Promise<void>;
@@ -67,7 +68,7 @@ const headOf = (method: string, target: string, lines: readonly string[]): strin
   return `${method} ${target} HTTP/1.1\r\n${fields.join('')}Connection: close\r\n\r\n`;
 };
 
-/** Sends bytes, and returns the status of the response; 0 if there is none. */
+/** Sends bytes. Resolves to the status of the response, or 0 without a response. */
 async function send(port: number, text: string, localAddress: string): Promise<number> {
   const socket = connect({ port, host: '127.0.0.1', localAddress });
   let response = '';
@@ -80,8 +81,8 @@ async function send(port: number, text: string, localAddress: string): Promise<n
   return Number(/^HTTP\/1\.[01] (\d+)/.exec(response)?.[1] ?? 0);
 }
 
-/** A real proxy with its shipped configuration. */
-async function realProxy(kind: (typeof KINDS)[number]): Promise<Passage> {
+/** Starts a real proxy with its shipped configuration. */
+async function realProxy(kind: (typeof KINDS)[number]): Promise<ProxyPath> {
   const received = new Map<string, Received>();
   const behind = await BehindProxy.start(kind, FILES[kind], (request) => {
     const id = request.headers['x-spelling'] as string;
@@ -105,10 +106,10 @@ async function realProxy(kind: (typeof KINDS)[number]): Promise<Passage> {
 
 const isOneOf = (names: readonly string[]) => (name: string) => names.includes(name.toLowerCase());
 
-const without = (lines: readonly string[], isLeftOut: (name: string) => boolean): string[] =>
-  lines.flatMap((name, at) => (at % 2 === 0 && !isLeftOut(name) ? [name, lines[at + 1]] : []));
+const without = (lines: readonly string[], isOmitted: (name: string) => boolean): string[] =>
+  lines.flatMap((name, at) => (at % 2 === 0 && !isOmitted(name) ? [name, lines[at + 1]] : []));
 
-/** Repeated lines joined by a comma, as Envoy passes them to its authorization service. */
+/** Joins repeated lines by a comma, as Envoy does for its authorization service. */
 function joined(lines: readonly string[]): string[] {
   const byName = new Map<string, string>();
   for (let at = 0; at < lines.length; at += 2) {
@@ -130,7 +131,7 @@ const allowedByEnvoy: readonly string[] =
     .map(({ exact }: { exact: string }) => exact)
     .filter((name: string) => name !== 'x-forwarded-for');
 
-it('the shipped file of Envoy drops headers with underscores', () => {
+it('the shipped configuration of Envoy drops headers with underscores', () => {
   const { headers_with_underscores_action: action } = manager.common_http_protocol_options;
   expect(action).toBe('DROP_HEADER');
 });
@@ -140,7 +141,7 @@ const OVERWRITTEN = [
   ...['x-forwarded-proto', 'connection'],
 ];
 
-/** The request that a proxy makes of a spelling for the service, as its source or manual has it. */
+/** Requests that a proxy sends to the service for a spelling, by its source code or manual. */
 const RECORDED: Readonly<Record<string, (spelling: Spelling, from: string) => string>> = {
   traefik: ({ target, lines }, from) =>
     headOf('GET', PATH, [
@@ -149,9 +150,9 @@ const RECORDED: Readonly<Record<string, (spelling: Spelling, from: string) => st
       ...['X-Forwarded-Host', 'localhost', 'X-Forwarded-Proto', 'http'],
     ]),
   envoy: ({ target, lines }, from) => {
-    const isLeftOut = (name: string) => !isOneOf(allowedByEnvoy)(name);
+    const isOmitted = (name: string) => !isOneOf(allowedByEnvoy)(name);
     return headOf('GET', `${PATH}/ext-authz${target}`, [
-      ...['Host', 'localhost', ...joined(without(lines, isLeftOut)), 'X-Forwarded-For', from],
+      ...['Host', 'localhost', ...joined(without(lines, isOmitted)), 'X-Forwarded-For', from],
     ]);
   },
   generic: ({ target, lines }, from) =>
@@ -162,18 +163,18 @@ const RECORDED: Readonly<Record<string, (spelling: Spelling, from: string) => st
     ]),
 };
 
-/** Stands for a proxy that is not installed: sends its recorded requests. */
-async function recordedProxy(kind: ProxyName): Promise<Passage> {
+/** Sends the recorded requests of a proxy that is not installed. */
+async function recordedProxy(kind: ProxyName): Promise<ProxyPath> {
   const running = await startRunning({ config, settings: { proxy: kind } });
   return {
     running,
     async pass(spelling, from) {
-      // No proxy passes on a request line of another form.
+      // No proxy forwards a target of another form.
       if (!spelling.target.startsWith('/')) return undefined;
       const { port } = running.service.http;
       const status = await send(port, RECORDED[kind](spelling, from), '127.0.0.1');
       if (status !== 200) return undefined;
-      // By its shipped file, Envoy drops headers with underscores.
+      // With its shipped file, Envoy drops headers with underscores.
       const isDropped = (name: string) => kind === 'envoy' && name.includes('_');
       return { ...spelling, lines: without(spelling.lines, isDropped) };
     },
@@ -182,13 +183,13 @@ async function recordedProxy(kind: ProxyName): Promise<Passage> {
 }
 
 let clients = 0;
-/** An address of this machine that no request has come from. */
+/** Returns a loopback address that no request has used. */
 const freshClient = (): string => {
   const number = ++clients + 512;
   return `127.${1 + (number >> 16)}.${(number >> 8) & 255}.${number & 255}`;
 };
 
-/** Values that only one request uses, so that counters tell of this request alone. */
+/** Makes the values unique to one request, so that their counters count only this request. */
 const marked = (text: string, mark: string): string =>
   text.replace(/re(a|%61)l|made.up/g, (value) => `${value}${mark}`);
 
@@ -197,16 +198,16 @@ interface Outcome {
   readonly evasions: readonly string[];
 }
 
-/** Returns how many applications took a spelling for a login, and which did so uncounted. */
-async function judge(passage: Passage, original: Spelling): Promise<Outcome> {
+/** Returns how many applications read a spelling as a login, and which were not counted. */
+async function evaluate(proxyPath: ProxyPath, original: Spelling): Promise<Outcome> {
   const from = freshClient();
   const spelling = {
     target: marked(original.target, `${clients}`),
     lines: original.lines.map((line) => marked(line, `${clients}`)),
   };
-  const received = await passage.pass(spelling, from);
+  const received = await proxyPath.pass(spelling, from);
   const logins = received ? APPLICATIONS.filter((each) => each.isLogin(received)) : [];
-  const { decisionService } = passage.running.service.app;
+  const { decisionService } = proxyPath.running.service.app;
   const evasions: string[] = [];
   for (const application of logins) {
     const key = application.keyOf(received!) ?? ['address', from];
@@ -223,26 +224,26 @@ beforeAll(ensureProxies, 300_000);
 const isReal = (kind: ProxyName): kind is (typeof KINDS)[number] =>
   (KINDS as readonly string[]).includes(kind);
 
-it('has at least 60 spellings', () => {
+it('there are at least 60 distinct spellings', () => {
   expect(new Set(SPELLINGS.map((each) => JSON.stringify(each))).size).toBeGreaterThanOrEqual(60);
 });
 
-describe.each(PROXY_NAMES)('%s', (kind) => {
-  let passage: Passage;
+describe.each(PROXY_NAMES)('evasion behind %s', (kind) => {
+  let proxyPath: ProxyPath;
   beforeAll(async () => {
-    passage = await (isReal(kind) ? realProxy(kind) : recordedProxy(kind));
+    proxyPath = await (isReal(kind) ? realProxy(kind) : recordedProxy(kind));
   });
-  afterAll(() => passage.stop());
+  afterAll(() => proxyPath.stop());
 
-  it('lets no listed spelling reach the login uncounted', async () => {
+  it('no listed spelling reaches the login uncounted', async () => {
     const outcomes: Outcome[] = [];
-    for (const spelling of SPELLINGS) outcomes.push(await judge(passage, spelling));
+    for (const spelling of SPELLINGS) outcomes.push(await evaluate(proxyPath, spelling));
     expect(outcomes.flatMap(({ evasions }) => evasions)).toEqual([]);
-    // Enough of them are logins to some application.
+    // Enough of them are logins for at least one application.
     expect(outcomes.filter(({ reached }) => reached > 0).length).toBeGreaterThanOrEqual(30);
   });
 
-  it('lets no random spelling reach the login uncounted', async () => {
+  it('no random spelling reaches the login uncounted', async () => {
     const random = seededRandom(SEED + PROXY_NAMES.indexOf(kind));
     const count = Math.ceil(RANDOM_SPELLINGS / PROXY_NAMES.length);
     const evasions: string[] = [];
@@ -250,7 +251,7 @@ describe.each(PROXY_NAMES)('%s', (kind) => {
     let sent = 0;
     const sender = async (): Promise<void> => {
       while (sent++ < count) {
-        const outcome = await judge(passage, randomSpelling(random));
+        const outcome = await evaluate(proxyPath, randomSpelling(random));
         evasions.push(...outcome.evasions);
         if (outcome.reached > 0) reached++;
       }

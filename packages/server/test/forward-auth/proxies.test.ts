@@ -2,7 +2,7 @@
 import { createServer } from 'node:http';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { KeySource, RequestMatch, RuleConfig } from '../../src/config/model.ts';
-import { awayStore } from '../fallible-store.ts';
+import { unavailableStore } from '../fallible-store.ts';
 import { policy } from '../running.ts';
 import {
   BehindProxy,
@@ -10,13 +10,13 @@ import {
   type Echo,
   ensureProxies,
   FILES,
-  type Got,
   isFromApplication,
   KINDS,
+  type ReceivedResponse,
 } from './behind-proxy.ts';
 
 const LIMIT = 20;
-/** Times that three clients come at once. */
+/** Number of bursts of three concurrent clients. */
 const BURSTS = Number(process.env.PROXY_BURSTS ?? 3);
 
 const rule = (
@@ -53,14 +53,19 @@ const config = {
 };
 
 let clients = 1;
-/** An address of this machine that nothing has come from yet. */
+/** Returns a loopback address that no request has used. */
 const freshClient = (): string => `127.0.${++clients >> 8}.${clients & 255}`;
 
-const echoOf = ({ body }: Got): Echo => JSON.parse(body);
-const statusesOf = (answers: readonly Got[]): number[] => answers.map(({ status }) => status);
+const echoOf = ({ body }: ReceivedResponse): Echo => JSON.parse(body);
+const statusesOf = (responses: readonly ReceivedResponse[]): number[] =>
+  responses.map(({ status }) => status);
 
-/** A refusal that tells why, and when to come back. */
-function expectRefusal({ status, headers, body }: Got, name: string, limit: number): void {
+/** Checks that a denial has problem details, rate-limit headers and Retry-After. */
+function expectDenial(
+  { status, headers, body }: ReceivedResponse,
+  name: string,
+  limit: number,
+): void {
   expect(status).toBe(429);
   expect(headers['content-type']).toBe('application/problem+json');
   expect(JSON.parse(body)).toMatchObject({ status: 429 });
@@ -70,7 +75,7 @@ function expectRefusal({ status, headers, body }: Got, name: string, limit: numb
   expect(headers.ratelimit).toBe(`"${name}";r=0;t=${wait}`);
 }
 
-/** How each file is changed to fail closed. */
+/** The text to replace in each file so that the proxy fails closed. */
 const CLOSED = {
   nginx: ['return 204;', 'return 403;'],
   caddy: [
@@ -82,7 +87,7 @@ const CLOSED = {
 
 beforeAll(ensureProxies, 300_000);
 
-describe.each(KINDS)('%s', (kind) => {
+describe.each(KINDS)('forward-auth behind %s', (kind) => {
   let behind: BehindProxy;
   beforeAll(async () => {
     behind = await BehindProxy.start(kind);
@@ -90,71 +95,73 @@ describe.each(KINDS)('%s', (kind) => {
   });
   afterAll(() => behind.stop());
 
-  it('allows exactly the limit of concurrent requests', async () => {
+  it('concurrent requests are allowed exactly up to the limit', async () => {
     const burst = async (from: string): Promise<void> => {
-      const asked = Array.from({ length: 3 * LIMIT }, () => behind.ask({ path: '/many', from }));
-      const answers = await Promise.all(asked);
-      const passed = answers.filter(isFromApplication);
-      const rooms = passed.map(({ headers }) =>
+      const requests = Array.from({ length: 3 * LIMIT }, () =>
+        behind.request({ path: '/many', from }),
+      );
+      const responses = await Promise.all(requests);
+      const passed = responses.filter(isFromApplication);
+      const remaining = passed.map(({ headers }) =>
         Number(/r=(\d+)/.exec(headers.ratelimit as string)?.[1]),
       );
-      expect(rooms.sort((a, b) => b - a)).toEqual(
+      expect(remaining.sort((a, b) => b - a)).toEqual(
         Array.from({ length: LIMIT }, (_, at) => LIMIT - 1 - at),
       );
-      for (const answer of answers) {
-        if (!isFromApplication(answer)) expectRefusal(answer, 'many', LIMIT);
+      for (const response of responses) {
+        if (!isFromApplication(response)) expectDenial(response, 'many', LIMIT);
       }
     };
     for (let round = 0; round < BURSTS; round++) {
       await Promise.all([freshClient(), freshClient(), freshClient()].map(burst));
     }
-    // Nothing that is for the service has gone to the application.
+    // No request for the service has reached the application.
     expect(behind.seen.filter((uri) => uri.startsWith('/v1/'))).toEqual([]);
   });
 
-  it('forwards rate-limit headers to the client', async () => {
-    const passed = await behind.ask({ path: '/one', from: freshClient() });
+  it('the client receives the rate-limit headers', async () => {
+    const passed = await behind.request({ path: '/one', from: freshClient() });
     expect(passed.status).toBe(200);
     expect(passed.headers.ratelimit).toBe('"one";r=0;t=3600');
     expect(passed.headers['ratelimit-policy']).toBe('"one";q=1;w=3600');
     for (const path of ['/free', '/unknown']) {
-      const free = await behind.ask({ path });
+      const free = await behind.request({ path });
       expect([free.status, isFromApplication(free)]).toEqual([200, true]);
       expect(Object.keys(free.headers).join()).not.toMatch(/ratelimit|sluice/);
     }
   });
 
   it.each(['403', '404', '429', '500', '503'])(
-    'passes on the status %s of the application as it is',
+    'the status %s of the application is forwarded unchanged',
     async (status) => {
-      const answer = await behind.ask({ path: `/status/${status}`, from: freshClient() });
-      expect([answer.status, isFromApplication(answer)]).toEqual([Number(status), true]);
-      expect(answer.headers.ratelimit).toContain('"any";r=999');
-      expect(answer.headers['retry-after']).toBeUndefined();
+      const response = await behind.request({ path: `/status/${status}`, from: freshClient() });
+      expect([response.status, isFromApplication(response)]).toEqual([Number(status), true]);
+      expect(response.headers.ratelimit).toContain('"any";r=999');
+      expect(response.headers['retry-after']).toBeUndefined();
     },
   );
 
-  it('sends a request to the application once, also if it fails', async () => {
-    const answer = await behind.ask({ path: '/dies', method: 'DELETE' });
-    expect([502, 503]).toContain(answer.status);
+  it('a request is sent to the application once, even if it fails', async () => {
+    const response = await behind.request({ path: '/dies', method: 'DELETE' });
+    expect([502, 503]).toContain(response.status);
     expect(behind.seen.filter((uri) => uri === '/dies')).toHaveLength(1);
   });
 
-  it('forwards method, URI, body and client address', async () => {
+  it('the application receives method, URI, body and client address', async () => {
     const from = freshClient();
     const body = 'x'.repeat(200_000);
     const path = '/any?a=%20b&c=//d';
-    const answer = await behind.ask({ method: 'PUT', path, body, from });
-    expect(echoOf(answer)).toMatchObject({ method: 'PUT', url: path, body });
-    expect(echoOf(answer).headers['x-forwarded-for']).toBe(from);
-    const head = await behind.ask({ method: 'HEAD', path: '/any', from });
+    const response = await behind.request({ method: 'PUT', path, body, from });
+    expect(echoOf(response)).toMatchObject({ method: 'PUT', url: path, body });
+    expect(echoOf(response).headers['x-forwarded-for']).toBe(from);
+    const head = await behind.request({ method: 'HEAD', path: '/any', from });
     expect([head.status, head.body]).toEqual([200, '']);
     expect(head.headers.ratelimit).toContain('"any";r=998');
   });
 
-  it('counts clients by their real address', async () => {
+  it('clients are counted by their real address', async () => {
     const [ada, bob] = [freshClient(), freshClient()];
-    expect((await behind.ask({ path: '/one', from: ada })).status).toBe(200);
+    expect((await behind.request({ path: '/one', from: ada })).status).toBe(200);
     const forgeries = [
       [],
       ['X-Forwarded-For', bob],
@@ -164,15 +171,15 @@ describe.each(KINDS)('%s', (kind) => {
       ['Connection', 'X-Forwarded-For', 'X-Forwarded-For', bob],
     ];
     for (const headers of forgeries) {
-      expectRefusal(await behind.ask({ path: '/one', from: ada, headers }), 'one', 1);
+      expectDenial(await behind.request({ path: '/one', from: ada, headers }), 'one', 1);
     }
     // The counter of bob is unused.
-    expect((await behind.ask({ path: '/one', from: bob })).status).toBe(200);
+    expect((await behind.request({ path: '/one', from: bob })).status).toBe(200);
   });
 
-  it('describes the real request, whatever headers the client sends', async () => {
+  it('forged headers do not change the description of the request', async () => {
     const from = freshClient();
-    expect((await behind.ask({ path: '/one', from })).status).toBe(200);
+    expect((await behind.request({ path: '/one', from })).status).toBe(200);
     const names = ['X-Forwarded-Uri', 'X-Original-URI', 'X-Original-URL', 'X-Rewrite-URL'];
     const forgeries = [
       ...names.map((name) => [name, '/free']),
@@ -183,37 +190,39 @@ describe.each(KINDS)('%s', (kind) => {
       names.flatMap((name) => ['Connection', name]),
     ];
     for (const headers of forgeries) {
-      expectRefusal(await behind.ask({ path: '/one', from, headers }), 'one', 1);
+      expectDenial(await behind.request({ path: '/one', from, headers }), 'one', 1);
     }
     for (const path of ['/one?deny=200', '/one?x=/free', '/one/?', '/one?deny=403']) {
-      expect((await behind.ask({ path, from })).status).not.toBe(200);
+      expect((await behind.request({ path, from })).status).not.toBe(200);
     }
   });
 
-  it('applies the rule to every spelling of the path', async () => {
+  it('the rule applies to every spelling of the path', async () => {
     const from = freshClient();
-    expect((await behind.ask({ path: '/one/a', from })).status).toBe(200);
+    expect((await behind.request({ path: '/one/a', from })).status).toBe(200);
     const spellings = ['//one/a', '/%6Fne/a', '/free/../one/a', '/./one/a', '/one//b', '/ONE/a'];
     for (const path of spellings) {
-      const { status } = await behind.ask({ path, from });
+      const { status } = await behind.request({ path, from });
       expect([path, status]).toEqual([path, 429]);
     }
   });
 
-  it('forwards method and host', async () => {
+  it('the service receives the method and the host', async () => {
     const from = freshClient();
-    const writes = (method: string) => behind.ask({ path: '/writes', method, from });
-    const answers = [await writes('GET'), await writes('POST'), await writes('GET')];
-    expect(statusesOf([...answers, await writes('POST')])).toEqual([200, 200, 200, 429]);
+    const writes = (method: string) => behind.request({ path: '/writes', method, from });
+    const responses = [await writes('GET'), await writes('POST'), await writes('GET')];
+    expect(statusesOf([...responses, await writes('POST')])).toEqual([200, 200, 200, 429]);
     const host = (name: string) =>
-      behind.ask({ path: '/hosts', from, headers: { host: name } }).then(({ status }) => status);
+      behind
+        .request({ path: '/hosts', from, headers: { host: name } })
+        .then(({ status }) => status);
     expect([await host('limited.example'), await host('Limited.Example:80')]).toEqual([200, 429]);
     expect([await host('other.example'), await host('other.example')]).toEqual([200, 200]);
   });
 
-  it('forwards headers and cookies', async () => {
+  it('the service receives headers and cookies', async () => {
     const status = async (path: string, headers: Record<string, string>): Promise<number> =>
-      (await behind.ask({ path, headers })).status;
+      (await behind.request({ path, headers })).status;
     const key = freshClient();
     expect(await status('/keys', { 'x-api-key': `a${key}` })).toBe(200);
     expect(await status('/keys', { 'x-api-key': `b${key}` })).toBe(200);
@@ -222,8 +231,8 @@ describe.each(KINDS)('%s', (kind) => {
     expect(await status('/cookies', { cookie: `session=${key}; y=1` })).toBe(429);
   });
 
-  it('does not allow requests that the service cannot parse', async () => {
-    const spent = await behind.ask({ path: '/one', from: '127.0.0.1' });
+  it('a request that the service cannot parse does not evade the limit', async () => {
+    const spent = await behind.request({ path: '/one', from: '127.0.0.1' });
     expect(spent.status).toBe(200);
     const start = 'GET /one HTTP/1.1\r\nHost: localhost\r\n';
     const sizes = [4, 8, 12, 14, 15, 15.3, 16, 17, 20, 24, 30, 33, 40, 70];
@@ -244,78 +253,78 @@ describe.each(KINDS)('%s', (kind) => {
       ...['Content-Length: 5', 'Host: other', 'Connection: close, X-Original-URI', 'Cookie: ='],
     ].map((text) => (text.startsWith('GET') ? text : `${start}${text}\r\n`));
     for (const text of texts) {
-      const status = await behind.askRaw(`${text}Connection: close\r\n\r\n0\r\n\r\n`);
+      const status = await behind.sendRaw(`${text}Connection: close\r\n\r\n0\r\n\r\n`);
       expect([text.slice(0, 120), status]).not.toEqual([text.slice(0, 120), 200]);
       expect([text.slice(0, 120), status]).not.toEqual([text.slice(0, 120), 500]);
     }
-    // The proxy has survived all of it.
-    expect((await behind.ask({ path: '/free' })).status).toBe(200);
+    // The proxy still works.
+    expect((await behind.request({ path: '/free' })).status).toBe(200);
   });
 
-  describe('if the service', () => {
-    const passesFreely = async (): Promise<void> => {
+  describe('failure of the service', () => {
+    const expectUnlimited = async (): Promise<void> => {
       const from = freshClient();
       const body = 'y'.repeat(100_000);
-      const answers = await Promise.all([
-        behind.ask({ path: '/one', from }),
-        behind.ask({ path: '/one?x', body, from }),
+      const responses = await Promise.all([
+        behind.request({ path: '/one', from }),
+        behind.request({ path: '/one?x', body, from }),
       ]);
-      for (const answer of answers) {
-        expect([answer.status, isFromApplication(answer)]).toEqual([200, true]);
-        expect(answer.headers.ratelimit).toBeUndefined();
+      for (const response of responses) {
+        expect([response.status, isFromApplication(response)]).toEqual([200, true]);
+        expect(response.headers.ratelimit).toBeUndefined();
       }
-      expect(echoOf(answers[1])).toMatchObject({ method: 'POST', url: '/one?x', body });
+      expect(echoOf(responses[1])).toMatchObject({ method: 'POST', url: '/one?x', body });
     };
 
-    it('fails open while the service is stopped, and limits again afterwards', async () => {
+    it('the proxy fails open while the service is stopped', async () => {
       await behind.stopService();
-      await passesFreely();
+      await expectUnlimited();
       await behind.serve({ config });
       const from = freshClient();
-      const answers = [
-        await behind.ask({ path: '/one', from }),
-        await behind.ask({ path: '/one', from }),
+      const responses = [
+        await behind.request({ path: '/one', from }),
+        await behind.request({ path: '/one', from }),
       ];
-      expect(statusesOf(answers)).toEqual([200, 429]);
+      expect(statusesOf(responses)).toEqual([200, 429]);
     });
 
-    it('fails open while the service hangs', async () => {
+    it('the proxy fails open while the service hangs', async () => {
       await behind.pretend(createServer(() => {}));
-      await passesFreely();
+      await expectUnlimited();
     });
 
-    it('fails open while the service responds with errors', async () => {
-      const failing = createServer((_, answer) => {
-        answer.statusCode = 500;
-        answer.end();
+    it('the proxy fails open while the service responds with errors', async () => {
+      const failing = createServer((_, response) => {
+        response.statusCode = 500;
+        response.end();
       });
       await behind.pretend(failing);
-      await passesFreely();
+      await expectUnlimited();
     });
 
-    it('responds 503 if the store is unavailable and the action is deny', async () => {
-      await behind.serve({ config, store: awayStore('deny') });
-      const answer = await behind.ask({ path: '/one', from: freshClient() });
-      expect([answer.status, isFromApplication(answer)]).toEqual([503, false]);
-      expect(JSON.parse(answer.body)).toMatchObject({ status: 503 });
-      expect(answer.headers.ratelimit).toBeUndefined();
-      // What has no limit needs no store.
-      expect((await behind.ask({ path: '/free' })).status).toBe(200);
+    it('the client receives 503 if the store fails and the action is deny', async () => {
+      await behind.serve({ config, store: unavailableStore('deny') });
+      const response = await behind.request({ path: '/one', from: freshClient() });
+      expect([response.status, isFromApplication(response)]).toEqual([503, false]);
+      expect(JSON.parse(response.body)).toMatchObject({ status: 503 });
+      expect(response.headers.ratelimit).toBeUndefined();
+      // A request without limits needs no store.
+      expect((await behind.request({ path: '/free' })).status).toBe(200);
     });
 
-    it('fails closed with 503 if configured', async () => {
+    it('the proxy fails closed with 503 if configured', async () => {
       const [open, other] = CLOSED[kind];
       const copy = changedCopy(FILES[kind], open, other);
       const closed = await BehindProxy.start(kind, copy.file);
-      const away = await closed.ask({ path: '/one' });
-      expect([away.status, isFromApplication(away)]).toEqual([503, false]);
+      const unavailable = await closed.request({ path: '/one' });
+      expect([unavailable.status, isFromApplication(unavailable)]).toEqual([503, false]);
       await closed.serve({ config });
       const from = freshClient();
-      const answers = [
-        await closed.ask({ path: '/one', from }),
-        await closed.ask({ path: '/one', from }),
+      const responses = [
+        await closed.request({ path: '/one', from }),
+        await closed.request({ path: '/one', from }),
       ];
-      expect(statusesOf(answers)).toEqual([200, 429]);
+      expect(statusesOf(responses)).toEqual([200, 429]);
       await closed.stop();
       copy.remove();
     });

@@ -1,7 +1,7 @@
 /** Requests for `/login`, spelt so that a limiter and an application may disagree about them. */
 
 export interface Spelling {
-  /** What the request line has between method and version. */
+  /** The request target, between method and version. */
   readonly target: string;
   /** Header lines: names and values in turn. */
   readonly lines: readonly string[];
@@ -114,7 +114,7 @@ export const SPELLINGS: readonly Spelling[] = [
   ...FORWARDING.map((lines) => spelling('/login', ...lines)),
 ];
 
-/** Numbers from 0 to below 1 that a seed determines. */
+/** Returns numbers from 0 to below 1. */
 export type Random = () => number;
 
 export function seededRandom(seed: number): Random {
@@ -159,7 +159,7 @@ const ENDS = [
   '/x/..',
 ];
 
-/** A spelling made of the habits that proxies and applications disagree about. */
+/** Returns a random spelling of parts that proxies and applications read differently. */
 export function randomSpelling(random: Random): Spelling {
   const one = <T>(from: readonly T[]): T => from[Math.floor(random() * from.length)];
   const isRare = (): boolean => random() < 0.3;

@@ -1,4 +1,4 @@
-/** Clients that send hostile messages over HTTP, TLS and gRPC, and read what comes back. */
+/** Clients that send hostile messages over HTTP, TLS and gRPC and count the results. */
 import { once } from 'node:events';
 import { type ClientHttp2Session, connect as connectHttp2 } from 'node:http2';
 import { connect, type Socket } from 'node:net';
@@ -7,11 +7,11 @@ import { Grammar, grpcMessage, http2Bytes, httpRequest } from './grammar.ts';
 
 /** Timeout for messages that may have no response. */
 const SILENCE_MS = 15;
-const PATIENCE_MS = 30_000;
+const RESPONSE_TIMEOUT_MS = 30_000;
 /** Requests on one connection. */
 const MAX_REUSES = 200;
 
-/** How often each result came, by a name such as `http 400` or `grpc 3`. */
+/** The number of each result, by a name such as `http 400` or `grpc 3`. */
 export type Results = Map<string, number>;
 
 export interface Target {
@@ -37,7 +37,7 @@ abstract class Attacker {
   abstract close(): void;
 }
 
-/** HTTP, over TLS or not. */
+/** Sends HTTP requests with or without TLS. */
 export class HttpAttacker extends Attacker {
   readonly #port: number;
   readonly #isTls: boolean;
@@ -67,15 +67,17 @@ export class HttpAttacker extends Attacker {
       this.#socket = await this.#open();
     }
     const socket = this.#socket;
-    const text = await exchanged(socket, bytes, isFramed);
+    const text = await exchange(socket, bytes, isFramed);
     const isOver = !isFramed || ++this.#reuses > MAX_REUSES || /\r\nconnection: close/i.test(text);
     if (isOver) this.close();
     const name = this.#isTls ? 'https' : 'http';
     const status = Number(/^HTTP\/1\.1 (\d{3}) /.exec(text)?.[1] ?? 0);
     this.count(`${name} ${status}`);
     // A connection may be closed between two requests; a broken request may get no response.
-    const isRight = (status >= 200 && status < 500) || (status === 0 && (!isFramed || text === ''));
-    if (!isRight) throw new Error(`${name} ${status} to ${shown(bytes)}\n${text.slice(0, 500)}`);
+    const isExpected =
+      (status >= 200 && status < 500) || (status === 0 && (!isFramed || text === ''));
+    if (!isExpected)
+      throw new Error(`${name} ${status} to ${excerpt(bytes)}\n${text.slice(0, 500)}`);
   }
 
   close(): void {
@@ -84,9 +86,9 @@ export class HttpAttacker extends Attacker {
   }
 }
 
-const shown = (bytes: Buffer): string => JSON.stringify(bytes.toString('latin1').slice(0, 1000));
+const excerpt = (bytes: Buffer): string => JSON.stringify(bytes.toString('latin1').slice(0, 1000));
 
-/** Whether the text is a whole response, by its length or by its status. */
+/** Returns whether the text is a complete response. */
 function isWhole(text: string): boolean {
   const end = text.indexOf('\r\n\r\n');
   if (end < 0) return false;
@@ -94,7 +96,7 @@ function isWhole(text: string): boolean {
   return length !== undefined && text.length >= end + 4 + Number(length);
 }
 
-function exchanged(socket: Socket, bytes: Buffer, mustAnswer: boolean): Promise<string> {
+function exchange(socket: Socket, bytes: Buffer, needsResponse: boolean): Promise<string> {
   return new Promise((resolve, reject) => {
     let text = '';
     const end = (error?: Error): void => {
@@ -105,8 +107,8 @@ function exchanged(socket: Socket, bytes: Buffer, mustAnswer: boolean): Promise<
       else resolve(text);
     };
     const onTime = (): void =>
-      end(mustAnswer ? new Error(`no response to ${shown(bytes)}`) : undefined);
-    const timer = setTimeout(onTime, mustAnswer ? PATIENCE_MS : SILENCE_MS);
+      end(needsResponse ? new Error(`no response to ${excerpt(bytes)}`) : undefined);
+    const timer = setTimeout(onTime, needsResponse ? RESPONSE_TIMEOUT_MS : SILENCE_MS);
     const read = (chunk: Buffer): void => {
       text += chunk.toString('latin1');
       if (
@@ -128,10 +130,10 @@ const METHODS = [
   '/grpc.health.v1.Health/None',
   '/',
 ];
-/** OK, and what a client does wrong: invalid argument, not found, too much, unimplemented. */
+/** OK and client errors: INVALID_ARGUMENT, NOT_FOUND, RESOURCE_EXHAUSTED, UNIMPLEMENTED. */
 const GRPC_STATUSES = ['0', '3', '5', '8', '12'];
 
-/** gRPC, over TLS or not: streams that are right with messages that are not, and broken frames. */
+/** Sends invalid messages on valid gRPC streams, and invalid frames; with or without TLS. */
 export class GrpcAttacker extends Attacker {
   readonly #port: number;
   readonly #isTls: boolean;
@@ -187,7 +189,10 @@ export class GrpcAttacker extends Attacker {
     };
     return new Promise((resolve, reject) => {
       const stream = session.request(head);
-      const timer = setTimeout(() => reject(new Error('no response to a call')), PATIENCE_MS);
+      const timer = setTimeout(
+        () => reject(new Error('no response to a call')),
+        RESPONSE_TIMEOUT_MS,
+      );
       let status = '';
       const read = (fields: Record<string, unknown>): void => {
         if (fields['grpc-status'] !== undefined) status = String(fields['grpc-status']);
@@ -205,7 +210,7 @@ export class GrpcAttacker extends Attacker {
     });
   }
 
-  /** What a client that speaks no HTTP/2, or almost, sends. */
+  /** Sends invalid HTTP/2 frames. */
   async #sendFrames(): Promise<void> {
     const socket = connect(this.#port, '127.0.0.1');
     await once(socket, 'connect');
@@ -222,7 +227,7 @@ export class GrpcAttacker extends Attacker {
   }
 }
 
-/** Handshakes of TLS that a few bytes are wrong in. */
+/** Sends TLS handshakes with a few mutated bytes. */
 export class HandshakeAttacker extends Attacker {
   readonly #ports: readonly number[];
   readonly #hello: Buffer;

@@ -1,8 +1,7 @@
 /**
- * A service under messages that a grammar makes and then breaks, over HTTP, TLS and gRPC: each is
- * answered as the client's own fault, ordinary requests are served meanwhile, nothing is unhandled,
- * and memory stays where it was. HOSTILE_MESSAGES=1000000 is the full size (`npm run hostile`),
- * HOSTILE_SEED tries others.
+ * Sends generated and mutated messages over HTTP, TLS and gRPC. Each gets a client error, ordinary
+ * requests succeed meanwhile, no error is unhandled, and memory use does not grow.
+ * HOSTILE_MESSAGES=1000000 is the full size (`npm run hostile`), HOSTILE_SEED selects the messages.
  */
 import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
@@ -58,7 +57,7 @@ async function reading(): Promise<Reading> {
   return message as Reading;
 }
 
-/** The first bytes of a TLS client. */
+/** Resolves to the first bytes that a TLS client sends. */
 async function clientHello(): Promise<Buffer> {
   const server = createServer().listen(0, '127.0.0.1');
   await once(server, 'listening');
@@ -74,7 +73,8 @@ async function clientHello(): Promise<Buffer> {
 }
 
 /**
- * Of 20 attackers at once: 8 over HTTP, 4 over TLS, 4 and 2 over gRPC, 2 with broken handshakes.
+ * Runs 20 attackers: 8 over HTTP, 4 over HTTPS, 4 over gRPC, 2 over gRPC with TLS, and 2 with
+ * invalid handshakes.
  */
 async function attack(count: number, seed: number): Promise<Results> {
   const results: Results = new Map();
@@ -88,17 +88,17 @@ async function attack(count: number, seed: number): Promise<Results> {
     if (at < 18) return new GrpcAttacker(own, results, secure.grpc, true);
     return new HandshakeAttacker(own, results, ports, hello);
   });
-  let left = count;
+  let remaining = count;
   await Promise.all(
     attackers.map(async (each) => {
-      while (left-- > 0 && !hasExited) await each.attack();
+      while (remaining-- > 0 && !hasExited) await each.attack();
       each.close();
     }),
   );
   return results;
 }
 
-/** An ordinary client that sends requests one after the other until stopped. */
+/** Starts a client that sends valid requests in sequence. Returns a function that stops it. */
 function ordinaryClient(): () => Promise<readonly number[]> {
   const statuses: number[] = [];
   let isOver = false;
@@ -106,9 +106,9 @@ function ordinaryClient(): () => Promise<readonly number[]> {
   const calls = (async () => {
     while (!isOver) {
       const url = `http://127.0.0.1:${plain.http}/v1/check`;
-      const answer = await fetch(url, { method: 'POST', body });
-      const { allowed } = (await answer.json()) as { allowed: boolean };
-      statuses.push(allowed ? answer.status : 0);
+      const response = await fetch(url, { method: 'POST', body });
+      const { allowed } = (await response.json()) as { allowed: boolean };
+      statuses.push(allowed ? response.status : 0);
       await new Promise((resolve) => setTimeout(resolve, 5));
     }
   })();
@@ -119,8 +119,8 @@ function ordinaryClient(): () => Promise<readonly number[]> {
   };
 }
 
-test('a service under hostile messages answers them, and stays as large as it was', async () => {
-  // What grows once, up to the most that is done at a time, has grown then.
+test('hostile messages get client errors, and memory use does not grow', async () => {
+  // Structures that grow to the largest number of concurrent requests have grown after this.
   await attack(isLong ? MESSAGES / 10 : MESSAGES, SEED + 1);
   const before = await reading();
   const stop = ordinaryClient();
@@ -137,6 +137,6 @@ test('a service under hostile messages answers them, and stays as large as it wa
   }
   if (isLong) console.info(JSON.stringify({ before, after, ...Object.fromEntries(results) }));
   expect((after.heapUsed - before.heapUsed) / MEGABYTE).toBeLessThan(16);
-  // The memory of a short run has not settled.
+  // The memory of a short run varies more.
   expect(after.rss).toBeLessThan(isLong ? 1.2 * before.rss : before.rss + 96 * MEGABYTE);
 }, 3_600_000);

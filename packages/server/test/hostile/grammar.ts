@@ -1,7 +1,6 @@
 /**
- * Messages made by a grammar and then mutated: a request that would be right, with a few of its
- * parts replaced, repeated, left out or moved. Most get past the first check and fail at a later
- * one.
+ * Generates messages by a grammar and mutates them: parts of a valid request are replaced,
+ * repeated, omitted or moved. Most pass the first validation and fail at a later one.
  */
 import { randomOf } from '../http/hostile-requests.ts';
 
@@ -13,7 +12,17 @@ const NUMBERS = [
   ...[0, -0, 1, -1, 0.5, 64, 65, 1e3, 2 ** 31, 2 ** 32, 2 ** 53, 2 ** 53 + 2, 1e308, -1e308],
   ...[Number.NaN, Number.POSITIVE_INFINITY, 1e-300],
 ];
-const WORDS = ['policy', 'key', 'cost', 'limits', 'checks', 'id', 'receipt', 'domain', 'shadow'];
+const FIELD_NAMES = [
+  'policy',
+  'key',
+  'cost',
+  'limits',
+  'checks',
+  'id',
+  'receipt',
+  'domain',
+  'shadow',
+];
 
 type Tree = unknown;
 
@@ -36,7 +45,7 @@ export class Grammar {
     return this.#random() < share;
   }
 
-  /** Any value of JSON. */
+  /** Returns a random JSON value. */
   value(depth = 0): Tree {
     const kind = this.below(depth > 3 ? 4 : 6);
     if (kind === 0) return this.one(TEXTS);
@@ -46,10 +55,10 @@ export class Grammar {
     const count = this.below(4);
     const inner = Array.from({ length: count }, () => this.value(depth + 1));
     if (kind === 4) return inner;
-    return Object.fromEntries(inner.map((each) => [this.one([...WORDS, ...TEXTS]), each]));
+    return Object.fromEntries(inner.map((each) => [this.one([...FIELD_NAMES, ...TEXTS]), each]));
   }
 
-  /** A value with a few changes, anywhere in it. */
+  /** Returns the value with a few random changes. */
   mutated(tree: Tree, share = 0.15): Tree {
     if (this.chance(share)) return this.#changed(tree);
     if (Array.isArray(tree)) return tree.map((each) => this.mutated(each, share));
@@ -57,11 +66,11 @@ export class Grammar {
     const entries = Object.entries(tree).flatMap(([name, value]) => {
       const drawn = this.below(40);
       if (drawn === 0) return [];
-      if (drawn === 1) return [[this.one([...WORDS, ...TEXTS]), value]];
+      if (drawn === 1) return [[this.one([...FIELD_NAMES, ...TEXTS]), value]];
       if (drawn === 2)
         return [
           [name, value],
-          [this.one(WORDS), this.value(2)],
+          [this.one(FIELD_NAMES), this.value(2)],
         ];
       return [[name, this.mutated(value, share)]];
     });
@@ -78,7 +87,7 @@ export class Grammar {
     return this.value();
   }
 
-  /** Bytes with a few changes: flipped, left out, repeated, cut, or numbers at an end. */
+  /** Returns the bytes with a few changes: flipped, omitted, repeated, cut or extreme values. */
   mutatedBytes(bytes: Buffer, changes = 1 + this.below(4)): Buffer {
     let changed = Buffer.from(bytes);
     for (let change = 0; change < changes && changed.length > 0; change++) {
@@ -105,7 +114,7 @@ export class Grammar {
   }
 }
 
-/** Bodies that are right, by the route that takes them. */
+/** Parts of valid bodies. */
 const policy = (grammar: Grammar): string => grammar.one(['few', 'many', 'bucket']);
 const limit = (grammar: Grammar) => ({ policy: policy(grammar), key: `k${grammar.below(500)}` });
 const charge = (grammar: Grammar) => ({ ...limit(grammar), cost: 1, atMs: 1_900_000_000_000 });
@@ -158,16 +167,16 @@ const FIELDS = [
   ],
   ...['Connection: keep-alive', 'Accept: */*', 'User-Agent: hostile', 'Origin: http://127.0.0.1'],
 ];
-/** Characters that may stand in a line of a head without ending it. */
-const PRINTABLE = /[^\x20-\x7e]/g;
+/** Characters that could end a line of a head. */
+const UNPRINTABLE = /[^\x20-\x7e]/g;
 
 export interface Request {
   readonly bytes: Buffer;
-  /** Whether it is framed as it should be, so that exactly one response has to come. */
+  /** Whether the framing is valid, so that exactly one response is expected. */
   readonly isFramed: boolean;
 }
 
-/** A request over HTTP. One in eight breaks its framing. */
+/** Returns an HTTP request. One in eight has invalid framing. */
 export function httpRequest(grammar: Grammar): Request {
   const [method, path, bodyOf] = grammar.one(ROUTES);
   const body = bodyOf === undefined ? undefined : bodyText(grammar, bodyOf(grammar));
@@ -193,16 +202,16 @@ function bodyText(grammar: Grammar, tree: Tree): Buffer {
 }
 
 const mutatedText = (grammar: Grammar, text: string): string =>
-  grammar.mutatedBytes(Buffer.from(text)).toString('latin1').replaceAll(PRINTABLE, '%');
+  grammar.mutatedBytes(Buffer.from(text)).toString('latin1').replaceAll(UNPRINTABLE, '%');
 
-/** A field of protobuf: its number, its type and what it holds. */
+/** Returns a length-delimited protobuf field. */
 const field = (number: number, inner: Buffer): Buffer =>
   Buffer.concat([Buffer.from([(number << 3) | 2, inner.length & 0x7f]), inner]);
 
 const pair = (key: string, value: string): Buffer =>
   Buffer.concat([field(1, Buffer.from(key)), field(2, Buffer.from(value))]);
 
-/** A message of the rate limit service, framed for gRPC, with changes. */
+/** Returns a mutated message of the rate limit service, framed for gRPC. */
 export function grpcMessage(grammar: Grammar): Buffer {
   const entries = Array.from({ length: 1 + grammar.below(3) }, () =>
     field(1, pair('user', `u${grammar.below(20)}`)),
@@ -219,7 +228,7 @@ export function grpcMessage(grammar: Grammar): Buffer {
 
 const PREFACE = Buffer.from('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n');
 
-/** Frames of HTTP/2 on a connection of their own, hardly one of them right. */
+/** Returns a connection preface and HTTP/2 frames, most of them invalid. */
 export function http2Bytes(grammar: Grammar): Buffer {
   const frames = Array.from({ length: 1 + grammar.below(8) }, () => {
     const payload = grammar.bytes(grammar.one([0, 4, 5, 6, 8, 9, 40, 300]));

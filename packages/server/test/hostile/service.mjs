@@ -1,16 +1,16 @@
 /**
- * Two services in one process, without TLS and with it, each with HTTP and gRPC, so that their
- * memory can be read and a crash be seen. The arguments are a certificate and its key.
+ * Two services in a separate process, without and with TLS, each with HTTP and gRPC. The test reads
+ * their memory and detects a crash. The arguments are a certificate and its key.
  */
 import { pino } from 'pino';
 import { openStore, readConfig, readSettings, startService } from 'sluice-server';
 
 const [tlsCert, tlsKey] = process.argv.slice(2);
 const failures = [];
-const fail = (what) => failures.length < 20 && failures.push(String(what).slice(0, 2000));
+const fail = (message) => failures.length < 20 && failures.push(String(message).slice(0, 2000));
 process.on('unhandledRejection', (error) => fail(`unhandled rejection: ${error?.stack}`));
 process.on('uncaughtException', (error) => fail(`uncaught exception: ${error?.stack}`));
-/** The log is not read, but what the service could not explain is a failure. */
+/** An error in the log is a failure. */
 const write = (line) => {
   if (JSON.parse(line).level >= 50) fail(line);
 };

@@ -3,41 +3,41 @@ import { get, type IncomingMessage } from 'node:http';
 
 export interface ReadEvent {
   readonly event: string;
-  // biome-ignore lint/suspicious/noExplicitAny: tests look into whatever came.
+  // biome-ignore lint/suspicious/noExplicitAny: tests read any field of an event.
   readonly data: any;
 }
 
 export class EventReader {
   readonly events: ReadEvent[] = [];
-  /** What came before the first event. */
+  /** The text before the first event. */
   preamble = '';
   isClosed = false;
-  readonly #answer: IncomingMessage;
+  readonly #response: IncomingMessage;
   #rest = '';
-  #heard: () => void = () => {};
+  #notify: () => void = () => {};
 
-  private constructor(answer: IncomingMessage) {
-    this.#answer = answer;
-    answer.setEncoding('utf8');
-    answer.on('data', (piece: string) => this.#take(piece));
-    answer.on('error', () => {});
-    answer.on('close', () => {
+  private constructor(response: IncomingMessage) {
+    this.#response = response;
+    response.setEncoding('utf8');
+    response.on('data', (piece: string) => this.#take(piece));
+    response.on('error', () => {});
+    response.on('close', () => {
       this.isClosed = true;
-      this.#heard();
+      this.#notify();
     });
   }
 
-  /** Resolves when the head is there. */
+  /** Resolves when the response headers are received. */
   static open(url: string, path = '/v1/events', headers = {}): Promise<EventReader> {
     return new Promise((resolve, reject) => {
-      const request = get(url + path, { agent: false, headers }, (answer) =>
-        resolve(new EventReader(answer)),
+      const request = get(url + path, { agent: false, headers }, (response) =>
+        resolve(new EventReader(response)),
       );
       request.on('error', reject);
     });
   }
 
-  /** Resolves when it was greeted: from then on no denial is missed. */
+  /** Resolves when `hello` is received. From then on, no denial is missed. */
   static async greeted(url: string, path?: string, headers = {}): Promise<EventReader> {
     const reader = await EventReader.open(url, path, headers);
     await reader.first('hello');
@@ -45,11 +45,11 @@ export class EventReader {
   }
 
   get status(): number {
-    return this.#answer.statusCode!;
+    return this.#response.statusCode!;
   }
 
   get headers() {
-    return this.#answer.headers;
+    return this.#response.headers;
   }
 
   #take(piece: string): void {
@@ -60,15 +60,15 @@ export class EventReader {
       if (event === undefined) this.preamble += block;
       else this.events.push({ event, data: JSON.parse(data) });
     }
-    this.#heard();
+    this.#notify();
   }
 
-  /** Waits until the received events suffice; throws if the stream closes before. */
+  /** Resolves when `isEnough` returns true. Rejects if the stream closes before. */
   async until(isEnough: () => boolean): Promise<void> {
     while (!isEnough()) {
       if (this.isClosed) throw new Error('the stream was closed');
       await new Promise<void>((resolve) => {
-        this.#heard = resolve;
+        this.#notify = resolve;
       });
     }
   }
@@ -91,7 +91,7 @@ export class EventReader {
     return this.of(event)[0];
   }
 
-  /** The next tick that is about a second that has not begun yet. */
+  /** Resolves to the tick of the next second that has not begun yet. */
   async nextTick() {
     const count = this.ticks.length;
     await this.until(() => this.ticks.length > count + 1);
@@ -103,11 +103,11 @@ export class EventReader {
   }
 
   close(): void {
-    this.#answer.destroy();
+    this.#response.destroy();
   }
 }
 
-/** What ticks come to. */
+/** Returns the sum of a field over all ticks, in total or for one policy. */
 export function sumOf(ticks: EventReader['ticks'], field: string, name?: string): number {
   const counts = ticks.flatMap(({ total, policies }) =>
     name === undefined ? [total] : policies.filter((each: { name: string }) => each.name === name),

@@ -8,7 +8,7 @@ import { MAX_DENIALS } from '../../src/observe/denials.ts';
 import { MAX_STREAMS } from '../../src/observe/feed.ts';
 import { fallibleStore, opened } from '../fallible-store.ts';
 import { configOf, policy, type Running, startRunning } from '../running.ts';
-import { Described } from './described.ts';
+import { DocumentedApi } from './documented-api.ts';
 import { EventReader, sumOf } from './event-reader.ts';
 
 const POLICIES = [
@@ -56,7 +56,7 @@ const metric = async (running: Running, name: string, outcome: string): Promise<
 describe('GET /v1/events', () => {
   test('streams events that match the OpenAPI document', async () => {
     const running = await start();
-    const api = await Described.of(running);
+    const api = await DocumentedApi.of(running);
     const reader = await listen(running);
     expect(reader.status).toBe(200);
     expect(reader.headers).toMatchObject({
@@ -162,7 +162,7 @@ describe('GET /v1/events', () => {
 
   test('rejects an invalid filter', async () => {
     const running = await start();
-    const api = await Described.of(running);
+    const api = await DocumentedApi.of(running);
     const wrong: readonly [string, number, string][] = [
       ['policy=none', 404, 'ERR_UNKNOWN_POLICY'],
       ['policy=', 404, 'ERR_UNKNOWN_POLICY'],
@@ -179,7 +179,7 @@ describe('GET /v1/events', () => {
 
   test('responds to GET and HEAD only', async () => {
     const running = await start();
-    const head = await running.ask('HEAD', '/v1/events');
+    const head = await running.request('HEAD', '/v1/events');
     expect([head.status, head.headers.get('content-type')]).toEqual([200, 'text/event-stream']);
     expect((await running.post('/v1/events', {})).status).toBe(405);
     expect(running.service.app.live.feed.listeners).toBe(0);
@@ -228,11 +228,11 @@ describe('GET /v1/events', () => {
         .splice(0)
         .slice(count - 1);
     };
-    await running.ask('PUT', '/v1/overrides/few/a', { limit: 5 });
+    await running.request('PUT', '/v1/overrides/few/a', { limit: 5 });
     expect(await next(1)).toEqual([{ what: 'overrides' }]);
-    await running.ask('DELETE', '/v1/overrides/few/a');
+    await running.request('DELETE', '/v1/overrides/few/a');
     expect(await next(2)).toEqual([{ what: 'overrides' }]);
-    await running.ask('PATCH', '/v1/policies/few', { shadow: true });
+    await running.request('PATCH', '/v1/policies/few', { shadow: true });
     expect(await next(3)).toEqual([{ what: 'policies' }]);
     isBad = false;
     await running.post('/v1/reload', {});
@@ -244,7 +244,7 @@ describe('GET /v1/events', () => {
     const running = await start({ store: opened(store) });
     const reader = await listen(running);
     expect((await reader.first('tick')).store).toMatchObject({ up: true, breaker: 'closed' });
-    state.isAway = true;
+    state.isUnavailable = true;
     for (let call = 0; call < 20; call++) {
       await running.post('/v1/check', { policy: 'few', key: 'a', onFailure: 'deny' });
     }
@@ -253,7 +253,7 @@ describe('GET /v1/events', () => {
     expect(received).toEqual({ kind: 'redis', up: false, breaker: 'open' });
     await reader.until(() => sumOf(reader.ticks, 'degraded') === 20);
     expect(reader.denials[0]).toMatchObject({ key: 'a', degraded: { action: 'deny' } });
-    state.isAway = false;
+    state.isUnavailable = false;
     await reader.until(() => reader.ticks.at(-1).store.up);
   });
 
@@ -286,7 +286,7 @@ describe('GET /v1/events', () => {
     const ofSession = await listen(running, '/v1/events', { cookie, ...site });
     const ofToken = await listen(running, '/v1/events', { authorization: `Bearer ${adminToken}` });
     await ofSession.first('tick');
-    await running.ask('DELETE', '/v1/session', undefined, { cookie, ...site });
+    await running.request('DELETE', '/v1/session', undefined, { cookie, ...site });
     expect(await ofSession.first('end')).toEqual({ why: 'expired' });
     await ofSession.closed();
     await ofToken.nextTick();
@@ -312,7 +312,7 @@ describe('GET /v1/events', () => {
   });
 });
 
-describe('a stream that nobody reads', () => {
+describe('a stream that is not read', () => {
   /** A stream and a response that reads it or does not. */
   async function streamed() {
     const server = createServer({ highWaterMark: 1024 });

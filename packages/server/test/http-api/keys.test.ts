@@ -3,7 +3,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { startRedis } from '../../../../tools/servers/redis.mjs';
 import { makeLog } from '../../src/observe/log.ts';
 import { policy, startRunning } from '../running.ts';
-import { Described } from './described.ts';
+import { DocumentedApi } from './documented-api.ts';
 
 const policies = [
   policy('log', 5, '1m'),
@@ -15,7 +15,7 @@ const audits = () =>
   lines.map((line) => JSON.parse(line).audit).filter((audit) => audit !== undefined);
 
 describe.each(['memory', 'redis'])('keys in %s', (kind) => {
-  let api: Described;
+  let api: DocumentedApi;
   let stop = async (): Promise<void> => {};
   beforeAll(async () => {
     let store = 'memory';
@@ -26,7 +26,7 @@ describe.each(['memory', 'redis'])('keys in %s', (kind) => {
     }
     const settings = { store, deadlineMs: '5s', onFailure: 'throw' };
     const overrides = [{ policy: 'log', key: 'vip:*', limit: 50, reason: 'they pay' }];
-    api = await Described.of(
+    api = await DocumentedApi.of(
       await startRunning({ config: { policies, overrides }, settings, log }),
     );
   });
@@ -40,7 +40,7 @@ describe.each(['memory', 'redis'])('keys in %s', (kind) => {
 
   const check = (key: string, cost: number) => api.post('/v1/check', { policy: 'log', key, cost });
 
-  test('reports a key with entries', async () => {
+  test('GET /v1/keys returns the state and the entries of a key', async () => {
     const { json: decision } = await check('held', 3);
     const { status, json } = await api.get('/v1/keys/log/held');
     expect(status).toBe(200);
@@ -53,17 +53,17 @@ describe.each(['memory', 'redis'])('keys in %s', (kind) => {
     expect(json.override).toBeUndefined();
   });
 
-  test('reports a key without entries as unused', async () => {
-    const { status, json } = await api.get('/v1/keys/bucket/nobody');
+  test('GET /v1/keys returns a key without entries as unused', async () => {
+    const { status, json } = await api.get('/v1/keys/bucket/unused');
     expect(status).toBe(200);
     expect(json).toEqual({
-      ...{ policy: 'bucket', key: 'nobody', held: false, algorithm: 'token-bucket' },
+      ...{ policy: 'bucket', key: 'unused', held: false, algorithm: 'token-bucket' },
       ...{ limit: 9, windowMs: 60_000, used: 0, remaining: 9, resetAfterMs: 0 },
       ...{ cells: [], entries: [], entryCount: 0, atMs: expect.any(Number), nextMs: 0 },
     });
   });
 
-  test('reports the time and the wait for a call of cost 1', async () => {
+  test('GET /v1/keys returns the time and the wait for a call of cost 1', async () => {
     const { json: decision } = await check('waiting', 4);
     const first = (await api.get('/v1/keys/log/waiting')).json;
     expect([first.nextMs, first.remaining]).toEqual([0, 1]);
@@ -71,13 +71,13 @@ describe.each(['memory', 'redis'])('keys in %s', (kind) => {
     await check('waiting', 1);
     const { json } = await api.get('/v1/keys/log/waiting');
     expect(json.remaining).toBe(0);
-    // The oldest entry is in the way until it is a window old.
+    // The oldest entry expires after the window.
     expect(json.atMs + json.nextMs).toBe(decision.atMs + 60_000);
-    // Asking was not charged.
+    // Inspecting a key charges nothing.
     expect(json.used).toBe(5);
   });
 
-  test('reports the override of a key', async () => {
+  test('GET /v1/keys returns the override of a key', async () => {
     await check('vip:ada', 20);
     const { json } = await api.get('/v1/keys/log/vip%3Aada');
     expect(json).toMatchObject({
@@ -87,7 +87,7 @@ describe.each(['memory', 'redis'])('keys in %s', (kind) => {
   });
 
   test.each(['a/b', 'ü😀', '%', '?#', ' ', '*', "__proto__'", '\0'])(
-    'are found by their path, such as %j',
+    'GET /v1/keys finds the key %j by its path',
     async (key) => {
       await check(key, 4);
       const { json } = await api.get(`/v1/keys/log/${encodeURIComponent(key)}`);
@@ -95,7 +95,7 @@ describe.each(['memory', 'redis'])('keys in %s', (kind) => {
     },
   );
 
-  test('finds any key by the query', async () => {
+  test('GET /v1/keys finds any key by the query', async () => {
     for (const key of ['.', '..', 'a/../b', '%2F', '&key=x', '+', '<b>', 'x'.repeat(1024)]) {
       await check(key, 4);
       const { json } = await api.get(`/v1/keys?${new URLSearchParams({ policy: 'log', key })}`);
@@ -103,7 +103,7 @@ describe.each(['memory', 'redis'])('keys in %s', (kind) => {
     }
   });
 
-  test('resets a key by path or body, and writes an audit line', async () => {
+  test('a key is reset by path or body, with an audit line', async () => {
     await check('first', 5);
     const byPath = await api.delete('/v1/keys/log/first');
     expect([byPath.status, byPath.json]).toEqual([
@@ -115,23 +115,23 @@ describe.each(['memory', 'redis'])('keys in %s', (kind) => {
     const byBody = await api.post('/v1/reset', { policy: 'log', key: ['user', 7] });
     expect(byBody.json).toEqual({ policy: 'log', key: 'user:7', reset: true });
     expect((await api.get('/v1/keys/log/user:7')).json.held).toBe(false);
-    const who = { by: '127.0.0.1', as: 'loopback' };
+    const caller = { by: '127.0.0.1', as: 'loopback' };
     const full = { used: 5, remaining: 0 };
     expect(audits()).toEqual([
-      { action: 'reset', policy: 'log', key: 'first', before: full, after: null, ...who },
+      { action: 'reset', policy: 'log', key: 'first', before: full, after: null, ...caller },
       {
-        ...{ action: 'reset', policy: 'log', key: 'user:7', after: null, ...who },
+        ...{ action: 'reset', policy: 'log', key: 'user:7', after: null, ...caller },
         before: { used: 4, remaining: 1 },
       },
     ]);
   });
 
-  test('resets a key without entries', async () => {
+  test('a key without entries can be reset', async () => {
     expect((await api.delete('/v1/keys/log/ghost')).status).toBe(200);
     expect(audits()).toMatchObject([{ key: 'ghost', before: null }]);
   });
 
-  test('rejects invalid keys without an audit line', async () => {
+  test('invalid keys are rejected without an audit line', async () => {
     const wrong: readonly [string, string, unknown, number, string][] = [
       ['GET', '/v1/keys/none/a', undefined, 404, 'ERR_UNKNOWN_POLICY'],
       ['DELETE', '/v1/keys/none/a', undefined, 404, 'ERR_UNKNOWN_POLICY'],
@@ -157,17 +157,17 @@ describe.each(['memory', 'redis'])('keys in %s', (kind) => {
       ['POST', '/v1/reset', undefined, 400, 'ERR_INVALID_BODY'],
     ];
     for (const [method, path, body, status, code] of wrong) {
-      const answer = await api.ask(method, path, body);
-      expect([path, answer.status, answer.json.code]).toEqual([path, status, code]);
+      const response = await api.request(method, path, body);
+      expect([path, response.status, response.json.code]).toEqual([path, status, code]);
     }
     expect((await api.running.get('/v1/keys/log/')).status).toBe(400);
     expect(audits()).toEqual([]);
   });
 });
 
-test('a report lists the newest 1,000 entries of a log', async () => {
+test('GET /v1/keys lists the newest 1,000 entries of a log', async () => {
   const config = { policies: [policy('long', 5000, '1h')] };
-  const api = await Described.of(await startRunning({ config }));
+  const api = await DocumentedApi.of(await startRunning({ config }));
   let atMs = 0;
   for (let call = 0; call < 1100; ) {
     // Admissions in the same millisecond are one entry.
@@ -182,7 +182,7 @@ test('a report lists the newest 1,000 entries of a log', async () => {
   expect(json.entries.at(-1).atMs).toBe(atMs);
 });
 
-test('a report counts all entries of a log that is listed in part', async () => {
+test('GET /v1/keys counts all entries of a log that it lists in part', async () => {
   const entries = Array.from({ length: 1000 }, (_, at) => ({
     atMs: 1_763_200_000_000 + at,
     cost: 1,
@@ -194,7 +194,7 @@ test('a report counts all entries of a log that is listed in part', async () => 
     }),
   });
   const opened = { store, kind: 'memory', close: async () => {} } as const;
-  const api = await Described.of(await startRunning({ config: { policies }, store: opened }));
+  const api = await DocumentedApi.of(await startRunning({ config: { policies }, store: opened }));
   const { json } = await api.get('/v1/keys/log/a');
   await api.close();
   expect([json.used, json.entryCount, json.entries.length]).toEqual([100_000, 100_000, 1000]);

@@ -4,16 +4,16 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { ANY_METHOD } from '../../src/http/router.ts';
 import { methodsOf, pathOf } from '../../src/http-api/openapi.ts';
 import { policy, startRunning } from '../running.ts';
-import { Described } from './described.ts';
+import { DocumentedApi } from './documented-api.ts';
 
-// biome-ignore lint/suspicious/noExplicitAny: it is JSON.
+// biome-ignore lint/suspicious/noExplicitAny: any JSON value.
 type Json = any;
 
-let api: Described;
+let api: DocumentedApi;
 let document: Json;
 beforeAll(async () => {
   const policies = [policy('few', 2, '1m'), policy('watched', 1, '1m', { shadow: true })];
-  api = await Described.of(await startRunning({ config: { policies } }));
+  api = await DocumentedApi.of(await startRunning({ config: { policies } }));
   ({ document } = api);
 });
 afterAll(() => api.close());
@@ -26,12 +26,12 @@ const operations = (): readonly [path: string, method: string, operation: Json][
   );
 
 describe('GET /v1/openapi.json', () => {
-  test('is valid for swagger-parser', async () => {
+  test('swagger-parser accepts the OpenAPI document', async () => {
     await SwaggerParser.validate(structuredClone(document));
     expect(document.openapi).toBe('3.1.0');
   });
 
-  test('passes the Redocly linter without errors or warnings', async () => {
+  test('the Redocly linter reports no errors or warnings', async () => {
     const config = await createConfig({ extends: ['recommended-strict'] });
     const source = JSON.stringify(document);
     const problems = await lintFromString({ source, config, absoluteRef: 'openapi.json' });
@@ -44,15 +44,15 @@ describe('GET /v1/openapi.json', () => {
       [...text.matchAll(/"\$ref":"#\/components\/(\w+\/\w+)"/g)].map(([, to]) => to),
     );
     const { schemas, responses } = document.components;
-    const there = [
+    const defined = [
       ...Object.keys(schemas).map((name) => `schemas/${name}`),
       ...Object.keys(responses).map((name) => `responses/${name}`),
     ];
-    expect([...used].filter((each) => !there.includes(each))).toEqual([]);
-    expect(there.filter((each) => !used.has(each))).toEqual([]);
+    expect([...used].filter((each) => !defined.includes(each))).toEqual([]);
+    expect(defined.filter((each) => !used.has(each))).toEqual([]);
   });
 
-  test('lists exactly the served routes', () => {
+  test('the OpenAPI document lists exactly the served routes', () => {
     const served = api.running.service.routes.flatMap(({ method, path }) =>
       methodsOf(method).map((each) => `${each} ${pathOf(path)}`),
     );
@@ -60,12 +60,12 @@ describe('GET /v1/openapi.json', () => {
     expect(described.sort()).toEqual([...new Set(served)].sort());
   });
 
-  test('lists which routes require the token', () => {
+  test('the OpenAPI document states which routes require the token', () => {
     for (const { method, path, access } of api.running.service.routes) {
       const [first] = methodsOf(method === ANY_METHOD ? 'GET' : method);
       const { security } = document.paths[pathOf(path)][first];
-      const response = security.length === 0;
-      expect([path, response]).toEqual([path, access !== 'admin']);
+      const isOpen = security.length === 0;
+      expect([path, isOpen]).toEqual([path, access !== 'admin']);
     }
   });
 
@@ -74,10 +74,8 @@ describe('GET /v1/openapi.json', () => {
     expect(new Set(ids).size).toBe(ids.length);
     for (const [path, , { parameters = [] }] of operations()) {
       const places = [...path.matchAll(/\{(\w+)\}/g)].map(([, name]) => name);
-      const response = parameters
-        .filter((each: Json) => each.in === 'path')
-        .map((e: Json) => e.name);
-      expect(response).toEqual(places);
+      const names = parameters.filter((each: Json) => each.in === 'path').map((e: Json) => e.name);
+      expect(names).toEqual(places);
     }
   });
 
@@ -104,7 +102,7 @@ describe('GET /v1/openapi.json', () => {
   });
 
   test('error responses match their schemas', async () => {
-    const refused: readonly [string, string, unknown][] = [
+    const rejected: readonly [string, string, unknown][] = [
       ['POST', '/v1/check', { policy: 'none', key: 'a' }],
       ['POST', '/v1/check', { policy: 'few', key: 'a', cots: 1 }],
       ['POST', '/v1/check', { checks: [{ policy: 'few' }] }],
@@ -118,8 +116,8 @@ describe('GET /v1/openapi.json', () => {
       ['GET', '/v1/top?policy=none', undefined],
       ['GET', '/v1/top?policy=few&count=0', undefined],
     ];
-    for (const [method, path, body] of refused) {
-      expect((await api.ask(method, path, body)).status).toBeGreaterThanOrEqual(400);
+    for (const [method, path, body] of rejected) {
+      expect((await api.request(method, path, body)).status).toBeGreaterThanOrEqual(400);
     }
   });
 

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { ConfigError } from '../../src/config/model.ts';
 import { policy, startRunning } from '../running.ts';
-import { Described } from './described.ts';
+import { DocumentedApi } from './documented-api.ts';
 
 let folder: string;
 let file: string;
@@ -18,10 +18,10 @@ afterEach(() => rmSync(folder, { recursive: true }));
 const start = async () => {
   const policies = [policy('few', 2, '1m')];
   const settings = { overridesFile: file };
-  return Described.of(await startRunning({ config: { policies }, settings }));
+  return DocumentedApi.of(await startRunning({ config: { policies }, settings }));
 };
 
-/** Needs the rights of root. */
+/** Returns whether this process can mount file systems, which requires root. */
 function canMount(): boolean {
   const place = mkdtempSync(join(tmpdir(), 'sluice-mount-'));
   try {
@@ -35,18 +35,18 @@ function canMount(): boolean {
   }
 }
 
-const fileNow = () => JSON.parse(readFileSync(file, 'utf8')).overrides;
-const shadowNow = () => JSON.parse(readFileSync(file, 'utf8')).shadow;
-const patch = async (api: Described, shadow: boolean | null) =>
-  (await api.ask('PATCH', '/v1/policies/few', { shadow })).json;
+const savedOverrides = () => JSON.parse(readFileSync(file, 'utf8')).overrides;
+const savedShadow = () => JSON.parse(readFileSync(file, 'utf8')).shadow;
+const patch = async (api: DocumentedApi, shadow: boolean | null) =>
+  (await api.request('PATCH', '/v1/policies/few', { shadow })).json;
 
-describe('the file of overrides', () => {
+describe('the overrides file', () => {
   test('overrides of the API are saved before the response and survive a restart', async () => {
     const first = await start();
     const ada = { policy: 'few', key: 'ada', limit: 5, reason: 'ä "quoted" one' };
     const set = await first.post('/v1/overrides', ada);
     expect(set.json.persisted).toBe(true);
-    expect(fileNow()).toEqual([ada]);
+    expect(savedOverrides()).toEqual([ada]);
     await first.put('/v1/overrides/few/vip:*', { limit: 9, expiresAt: '2090-01-01T00:00:00Z' });
     await first.put('/v1/overrides/few/gone', { limit: 8 });
     expect((await first.delete('/v1/overrides/few/gone')).json.persisted).toBe(true);
@@ -66,20 +66,20 @@ describe('the file of overrides', () => {
   test('concurrent overrides are all saved', async () => {
     const api = await start();
     const keys = Array.from({ length: 50 }, (_, at) => `k${at}`);
-    const answers = await Promise.all(
+    const responses = await Promise.all(
       keys.map((key) => api.put(`/v1/overrides/few/${key}`, { limit: 3 })),
     );
-    expect(answers.every(({ json }) => json.persisted)).toBe(true);
-    expect(fileNow()).toHaveLength(50);
+    expect(responses.every(({ json }) => json.persisted)).toBe(true);
+    expect(savedOverrides()).toHaveLength(50);
     await api.close();
   });
 
-  test('shadow overrides are saved as well', async () => {
+  test('shadow overrides are saved and survive a restart', async () => {
     const first = await start();
     expect((await patch(first, true)).persisted).toBe(true);
-    expect(shadowNow()).toEqual({ few: true });
+    expect(savedShadow()).toEqual({ few: true });
     await first.put('/v1/overrides/few/ada', { limit: 5 });
-    expect([shadowNow(), fileNow()]).toEqual([
+    expect([savedShadow(), savedOverrides()]).toEqual([
       { few: true },
       [{ policy: 'few', key: 'ada', limit: 5 }],
     ]);
@@ -92,7 +92,7 @@ describe('the file of overrides', () => {
     for (const body of bodies)
       expect((await second.post('/v1/check', body)).json.limits).toEqual([]);
     expect(await patch(second, null)).toMatchObject({ persisted: true });
-    // As it was written before there was such a thing.
+    // Without shadow overrides the file has no such field.
     expect(readFileSync(file, 'utf8')).not.toContain('shadow');
     await second.close();
 
@@ -101,74 +101,74 @@ describe('the file of overrides', () => {
     await third.close();
   });
 
-  test('keeps shadow overrides of removed policies', async () => {
+  test('shadow overrides of removed policies are kept in the file', async () => {
     const text = '{"overrides": [], "shadow": {"__proto__": true, "former": false}}';
     writeFileSync(file, text);
     const api = await start();
     await patch(api, false);
-    const words = Object.entries(shadowNow());
-    expect(words).toEqual(Object.entries({ ['__proto__']: true, few: false, former: false }));
-    const { status, json } = await api.ask('PATCH', '/v1/policies/former', { shadow: null });
-    expect([status, json.persisted, Object.keys(shadowNow())]).toEqual([
+    const entries = Object.entries(savedShadow());
+    expect(entries).toEqual(Object.entries({ ['__proto__']: true, few: false, former: false }));
+    const { status, json } = await api.request('PATCH', '/v1/policies/former', { shadow: null });
+    expect([status, json.persisted, Object.keys(savedShadow())]).toEqual([
       ...[200, true],
       ['__proto__', 'few'],
     ]);
     await api.close();
   });
 
-  test('reports a failed write, and saves with the next change', async () => {
+  test('a failed write of a shadow override is reported and saved later', async () => {
     const api = await start();
     await patch(api, true);
-    const beside = `${file}.${process.pid}.new`;
-    mkdirSync(beside);
+    const temporary = `${file}.${process.pid}.new`;
+    mkdirSync(temporary);
     expect(await patch(api, null)).toMatchObject({ policy: { shadow: false }, persisted: false });
-    expect(shadowNow()).toEqual({ few: true });
-    rmSync(beside, { recursive: true });
+    expect(savedShadow()).toEqual({ few: true });
+    rmSync(temporary, { recursive: true });
     expect((await patch(api, null)).persisted).toBe(true);
-    expect(shadowNow()).toBeUndefined();
+    expect(savedShadow()).toBeUndefined();
     await api.close();
   });
 
-  test('drops expired overrides and keeps those of removed policies', async () => {
+  test('expired overrides are dropped, and those of removed policies are kept', async () => {
     const kept = { policy: 'former', key: 'a', limit: 3 };
     const expired = { policy: 'few', key: 'old', limit: 3, expiresAtMs: 1000 };
     writeFileSync(file, JSON.stringify({ overrides: [kept, expired] }));
     const api = await start();
     expect((await api.get('/v1/overrides')).json.overrides).toMatchObject([kept]);
     await api.put('/v1/overrides/few/new', { limit: 4 });
-    expect(fileNow().map(({ key }: { key: string }) => key)).toEqual(['new', 'a']);
+    expect(savedOverrides().map(({ key }: { key: string }) => key)).toEqual(['new', 'a']);
     await api.close();
   });
 
   test('a failed write leaves the file unchanged', async () => {
     const api = await start();
     await api.put('/v1/overrides/few/a', { limit: 3 });
-    // A folder stands where the new file would be written.
-    const beside = `${file}.${process.pid}.new`;
-    mkdirSync(beside);
+    // A folder exists at the path of the temporary file.
+    const temporary = `${file}.${process.pid}.new`;
+    mkdirSync(temporary);
     const { status, json } = await api.put('/v1/overrides/few/b', { limit: 3 });
     expect([status, json.persisted]).toEqual([200, false]);
-    expect(fileNow().map(({ key }: { key: string }) => key)).toEqual(['a']);
+    expect(savedOverrides().map(({ key }: { key: string }) => key)).toEqual(['a']);
     const listed = (await api.get('/v1/overrides')).json.overrides;
     expect(listed.map(({ persisted }: { persisted: boolean }) => persisted)).toEqual([
       false,
       false,
     ]);
-    rmSync(beside, { recursive: true });
+    rmSync(temporary, { recursive: true });
     expect((await api.put('/v1/overrides/few/c', { limit: 3 })).json.persisted).toBe(true);
-    expect(fileNow()).toHaveLength(3);
+    expect(savedOverrides()).toHaveLength(3);
     await api.close();
   });
 
-  test('retries a failed write without another change', async () => {
+  test('a failed write is retried without another change', async () => {
     const api = await start();
-    const beside = `${file}.${process.pid}.new`;
-    mkdirSync(beside);
+    const temporary = `${file}.${process.pid}.new`;
+    mkdirSync(temporary);
     expect((await api.put('/v1/overrides/few/a', { limit: 3 })).json.persisted).toBe(false);
-    rmSync(beside, { recursive: true });
+    rmSync(temporary, { recursive: true });
     const persisted = async () => (await api.get('/v1/overrides')).json.overrides[0].persisted;
     await expect.poll(persisted, { timeout: 20_000 }).toBe(true);
-    expect(fileNow()).toHaveLength(1);
+    expect(savedOverrides()).toHaveLength(1);
     await api.close();
   });
 
@@ -183,16 +183,16 @@ describe('the file of overrides', () => {
       const api = await start();
       try {
         expect((await api.put('/v1/overrides/few/a', { limit: 3 })).json.persisted).toBe(true);
-        // The disk takes no more than this.
+        // Fills the disk.
         expect(() => writeFileSync(join(disk, 'filler'), Buffer.alloc(64 * 1024))).toThrow(
           'ENOSPC',
         );
         const { status, json } = await api.put('/v1/overrides/few/b', { limit: 3 });
         expect([status, json.persisted]).toEqual([200, false]);
         expect((await api.post('/v1/check', { policy: 'few', key: 'b' })).json.limit).toBe(3);
-        expect(fileNow()).toHaveLength(1);
+        expect(savedOverrides()).toHaveLength(1);
         rmSync(join(disk, 'filler'));
-        await expect.poll(() => fileNow().length, { timeout: 20_000 }).toBe(2);
+        await expect.poll(() => savedOverrides().length, { timeout: 20_000 }).toBe(2);
       } finally {
         await api.close();
         execFileSync('umount', [disk]);
@@ -201,18 +201,18 @@ describe('the file of overrides', () => {
     },
   );
 
-  test('ignores a temporary file left by a killed process', async () => {
+  test('a temporary file left by a killed process is deleted', async () => {
     writeFileSync(`${file}.4711.new`, '{"overrides": [');
     const api = await start();
     expect(readdirSync(folder)).toEqual(['overrides.json.lock']);
-    // Opening a FIFO would wait for a program that reads it.
+    // Opening a FIFO would wait for a reader.
     execFileSync('mkfifo', [`${file}.${process.pid}.new`]);
     expect((await api.put('/v1/overrides/few/a', { limit: 3 })).json.persisted).toBe(true);
     await api.close();
     expect(readdirSync(folder)).toEqual(['overrides.json']);
   });
 
-  test('start rejects a FIFO', async () => {
+  test('start rejects a FIFO as overrides file', async () => {
     execFileSync('mkfifo', [file]);
     await expect(start()).rejects.toThrow('a FIFO, which is not a regular file');
   });
@@ -233,7 +233,7 @@ describe('the file of overrides', () => {
     ['{"overrides": [],\n"shadow": [true]}', 2, 11, 'by the service: Expected an object'],
     ['{"overrides": [], "shadow":\n{"few": 1}}', 2, 9, '`shadow.few` as written by the service'],
     ['{"overrides": [], "shadow":\n{"__proto__": null}}', 2, 15, 'Expected true or false'],
-  ])('start rejects the content %j', async (text, line, column, message) => {
+  ])('start rejects an overrides file with the content %j', async (text, line, column, message) => {
     writeFileSync(file, text);
     const error = await start().catch((problem) => problem);
     expect(error).toBeInstanceOf(ConfigError);
@@ -244,7 +244,7 @@ describe('the file of overrides', () => {
     expect(readFileSync(file, 'utf8')).toBe(text);
   });
 
-  test('start rejects a file that can be neither read nor written', async () => {
+  test('start rejects an overrides file that cannot be read or written', async () => {
     const whole = file;
     file = join(folder, 'none', 'overrides.json');
     await expect(start()).rejects.toThrow(/none\/overrides\.json:1:1: Expected a writable folder/);

@@ -4,7 +4,7 @@ import { makeLog } from '../../src/observe/log.ts';
 import { MAX_OVERRIDES, type OverrideChange, Overrides } from '../../src/overrides.ts';
 import { matchesWildcard } from '../../src/wildcard.ts';
 import { configOf, policy, startRunning } from '../running.ts';
-import { Described } from './described.ts';
+import { DocumentedApi } from './documented-api.ts';
 
 const policies = [policy('few', 2, '1m'), policy('long', 2, '36500d')];
 const overrides = [{ policy: 'few', key: 'filed', limit: 7, reason: 'as agreed' }];
@@ -13,19 +13,19 @@ const log = makeLog({ logLevel: 'info' }, { write: (line) => lines.push(line) })
 const audits = () => lines.map((line) => JSON.parse(line).audit).filter(Boolean);
 
 describe('/v1/overrides', () => {
-  let api: Described;
+  let api: DocumentedApi;
   let config = configOf({ policies, overrides });
   beforeEach(async () => {
     lines.length = 0;
     config = configOf({ policies, overrides });
-    api = await Described.of(await startRunning({ config, load: async () => config, log }));
+    api = await DocumentedApi.of(await startRunning({ config, load: async () => config, log }));
   });
   afterEach(() => api.close());
 
   const limitOf = async (key: string): Promise<number> =>
     (await api.post('/v1/peek', { policy: 'few', key })).json.limit;
 
-  test('an override takes effect at the next decision, up and down', async () => {
+  test('a raised or lowered override applies from the next decision on', async () => {
     const check = async () => (await api.post('/v1/check', { policy: 'few', key: 'ada' })).json;
     await check();
     await check();
@@ -60,7 +60,7 @@ describe('/v1/overrides', () => {
     expect((await api.get('/v1/overrides?policy=none')).json.overrides).toEqual([]);
   });
 
-  test('deletes overrides by the query for keys that cannot be in a path', async () => {
+  test('overrides of keys that cannot be in a path are deleted by the query', async () => {
     await api.post('/v1/overrides', { policy: 'few', key: '..', limit: 3 });
     expect(await limitOf('..')).toBe(3);
     const { status, json } = await api.delete('/v1/overrides?policy=few&key=..');
@@ -85,7 +85,7 @@ describe('/v1/overrides', () => {
     const { status, json } = await api.delete('/v1/overrides/few/filed');
     expect([status, json.code]).toEqual([409, 'ERR_CONFLICT']);
     expect(await limitOf('filed')).toBe(7);
-    const none = await api.delete('/v1/overrides/few/nobody');
+    const none = await api.delete('/v1/overrides/few/unknown');
     expect([none.status, none.json.code]).toEqual([404, 'ERR_NOT_FOUND']);
   });
 
@@ -113,8 +113,8 @@ describe('/v1/overrides', () => {
     expect((await api.post('/v1/reload')).status).toBe(200);
     expect(await limitOf('ada')).toBe(5);
     expect(await limitOf('filed')).toBe(3);
-    const refused = await api.put('/v1/overrides/long/ada', { limit: 6 });
-    expect([refused.status, refused.json.code]).toEqual([400, 'ERR_UNKNOWN_POLICY']);
+    const rejected = await api.put('/v1/overrides/long/ada', { limit: 6 });
+    expect([rejected.status, rejected.json.code]).toEqual([400, 'ERR_UNKNOWN_POLICY']);
     expect((await api.delete('/v1/overrides/long/ada')).status).toBe(200);
   });
 
@@ -128,27 +128,27 @@ describe('/v1/overrides', () => {
   });
 
   test('audit lines contain the change, the old value and the caller', async () => {
-    const who = { by: '127.0.0.1', as: 'loopback' };
+    const caller = { by: '127.0.0.1', as: 'loopback' };
     await api.put('/v1/overrides/few/ada', { limit: 3 });
     await api.post('/v1/overrides', { policy: 'few', key: 'ada', limit: 4, reason: 'more' });
     await api.delete('/v1/overrides/few/ada');
     const ada = { policy: 'few', key: 'ada' };
     expect(audits()).toEqual([
-      { action: 'override.set', ...ada, before: null, after: { ...ada, limit: 3 }, ...who },
+      { action: 'override.set', ...ada, before: null, after: { ...ada, limit: 3 }, ...caller },
       {
-        ...{ action: 'override.set', ...ada, ...who },
+        ...{ action: 'override.set', ...ada, ...caller },
         before: { ...ada, limit: 3, source: 'api' },
         after: { ...ada, limit: 4, reason: 'more' },
       },
       {
-        ...{ action: 'override.delete', ...ada, ...who },
+        ...{ action: 'override.delete', ...ada, ...caller },
         before: { ...ada, limit: 4, reason: 'more', source: 'api' },
         after: null,
       },
     ]);
   });
 
-  test('rejects invalid overrides without a change', async () => {
+  test('invalid overrides are rejected without a change', async () => {
     const wrong: readonly [string, unknown][] = [
       ['ERR_INVALID_LIMIT', {}],
       ...[0, -1, 1.5, '5', null, 2 ** 31, 1e308].map((limit): [string, unknown] => [
@@ -196,7 +196,7 @@ describe('/v1/overrides', () => {
 test('overrides take effect at once on Redis despite cached denials', async () => {
   const redis = await startRedis();
   const settings = { store: redis.url, deadlineMs: '5s' };
-  const api = await Described.of(await startRunning({ config: { policies }, settings }));
+  const api = await DocumentedApi.of(await startRunning({ config: { policies }, settings }));
   const check = async () => (await api.post('/v1/check', { policy: 'few', key: 'ada' })).json;
   for (let call = 0; call < 4; call++) await check();
   expect(await check()).toMatchObject({ allowed: false, cached: true });
@@ -210,13 +210,18 @@ test('overrides take effect at once on Redis despite cached denials', async () =
 });
 
 describe('Overrides', () => {
-  const of = (key: string, limit: number, more = {}) => ({ policy: 'p', key, limit, ...more });
+  const overrideOf = (key: string, limit: number, more = {}) => ({
+    policy: 'p',
+    key,
+    limit,
+    ...more,
+  });
 
-  test('an exact key wins over patterns, and the most specific pattern wins', () => {
+  test('an exact key has precedence over patterns, then the most specific one', () => {
     const all = new Overrides();
-    all.useFile([of('a*', 1), of('*', 2), of('ab*', 3)]);
-    all.set(of('*c', 4));
-    all.set(of('abc', 5));
+    all.useFile([overrideOf('a*', 1), overrideOf('*', 2), overrideOf('ab*', 3)]);
+    all.set(overrideOf('*c', 4));
+    all.set(overrideOf('abc', 5));
     expect(['abc', 'abd', 'ac', 'bc', 'b'].map((key) => all.limitFor('p', key))).toEqual([
       ...[5, 3, 4, 4, 2],
     ]);
@@ -225,43 +230,45 @@ describe('Overrides', () => {
     expect(all.limitFor('other', 'abc')).toBeUndefined();
   });
 
-  test('notifies listeners of local and remote changes', () => {
+  test('listeners receive local and remote changes', () => {
     const all = new Overrides();
     const changes: OverrideChange[] = [];
     all.onChange((change) => changes.push(change));
-    all.useFile([of('a', 1)]);
-    all.set(of('a', 2));
-    all.set(of('b*', 3), { isRemote: true });
+    all.useFile([overrideOf('a', 1)]);
+    all.set(overrideOf('a', 2));
+    all.set(overrideOf('b*', 3), { isRemote: true });
     all.delete('p', 'a');
     all.delete('p', 'b*', { isRemote: true });
-    all.delete('p', 'nobody');
+    all.delete('p', 'unknown');
     const source = 'api';
     expect(changes).toEqual([
-      { op: 'set', override: { ...of('a', 2), source }, isRemote: false },
-      { op: 'set', override: { ...of('b*', 3), source }, isRemote: true },
-      { op: 'delete', override: { ...of('a', 2), source }, isRemote: false },
-      { op: 'delete', override: { ...of('b*', 3), source }, isRemote: true },
+      { op: 'set', override: { ...overrideOf('a', 2), source }, isRemote: false },
+      { op: 'set', override: { ...overrideOf('b*', 3), source }, isRemote: true },
+      { op: 'delete', override: { ...overrideOf('a', 2), source }, isRemote: false },
+      { op: 'delete', override: { ...overrideOf('b*', 3), source }, isRemote: true },
     ]);
-    expect(all.list()).toEqual([{ ...of('a', 1), source: 'file' }]);
+    expect(all.list()).toEqual([{ ...overrideOf('a', 1), source: 'file' }]);
   });
 
   test('the number of overrides is bounded, and expired ones make room', () => {
     const all = new Overrides();
-    for (let each = 0; each < MAX_OVERRIDES; each++) all.set(of(`k${each}`, 1));
-    expect(() => all.set(of('more', 1))).toThrow(/at most 10000 overrides/);
-    all.set(of('k7', 2));
-    all.useFile([of('filed', 1)]);
+    for (let each = 0; each < MAX_OVERRIDES; each++) all.set(overrideOf(`k${each}`, 1));
+    expect(() => all.set(overrideOf('more', 1))).toThrow(/at most 10000 overrides/);
+    all.set(overrideOf('k7', 2));
+    all.useFile([overrideOf('filed', 1)]);
     expect(all.list()).toHaveLength(MAX_OVERRIDES + 1);
-    all.set(of('k7', 2, { expiresAtMs: 1 }));
-    all.set(of('more', 1));
+    all.set(overrideOf('k7', 2, { expiresAtMs: 1 }));
+    all.set(overrideOf('more', 1));
     expect(all.limitFor('p', 'k7')).toBeUndefined();
     expect(all.limitFor('p', 'more')).toBe(1);
   });
 
-  test('overrides of the files are replaced all or not at all', () => {
+  test('useFile replaces all overrides of the files, or none', () => {
     const all = new Overrides();
-    all.useFile([of('a', 1)]);
-    expect(() => all.useFile([of('b', 2), of('c', 0)])).toThrow(/limit of an override/);
+    all.useFile([overrideOf('a', 1)]);
+    expect(() => all.useFile([overrideOf('b', 2), overrideOf('c', 0)])).toThrow(
+      /limit of an override/,
+    );
     expect(all.list().map(({ key }) => key)).toEqual(['a']);
   });
 
@@ -275,13 +282,13 @@ describe('Overrides', () => {
     ['*b*b*', 'abc', false],
     ['a**b', 'ab', true],
     ['a.c', 'abc', false],
-  ])('the pattern %j on %j matches: %j', (pattern, text, is) => {
-    expect(matchesWildcard(pattern, text)).toBe(is);
+  ])('matchesWildcard(%j, %j) returns %j', (pattern, text, expected) => {
+    expect(matchesWildcard(pattern, text)).toBe(expected);
   });
 
-  test('matching takes linear time for any pattern', () => {
+  test('a pattern with many wildcards is matched in linear time', () => {
     const all = new Overrides();
-    all.set(of(`${'a*'.repeat(500)}b`, 1));
+    all.set(overrideOf(`${'a*'.repeat(500)}b`, 1));
     for (let call = 0; call < 2000; call++) {
       expect(all.limitFor('p', 'a'.repeat(1024))).toBeUndefined();
     }

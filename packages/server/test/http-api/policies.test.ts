@@ -7,10 +7,10 @@ import { ConfigError } from '../../src/config/model.ts';
 import { makeLog } from '../../src/observe/log.ts';
 import { watchConfig } from '../../src/reload/watch-config.ts';
 import { configOf, policy, startRunning } from '../running.ts';
-import { Described } from './described.ts';
+import { DocumentedApi } from './documented-api.ts';
 
 describe('GET /v1/policies', () => {
-  let api: Described;
+  let api: DocumentedApi;
   beforeAll(async () => {
     const policies = [
       policy('plain', 100, '1m'),
@@ -22,11 +22,11 @@ describe('GET /v1/policies', () => {
       { policy: 'plain', key: 'a', limit: 5 },
       { policy: 'plain', key: 'b*', limit: 6 },
     ];
-    api = await Described.of(await startRunning({ config: { policies, overrides } }));
+    api = await DocumentedApi.of(await startRunning({ config: { policies, overrides } }));
   });
   afterAll(() => api.close());
 
-  test('lists all current policies', async () => {
+  test('GET /v1/policies lists all current policies', async () => {
     const { status, json } = await api.get('/v1/policies');
     expect(status).toBe(200);
     const common = { costs: {}, shadow: false, shadowBy: 'file', overrides: 0 };
@@ -45,22 +45,22 @@ describe('GET /v1/policies', () => {
     ]);
   });
 
-  test('returns a policy by name', async () => {
+  test('GET /v1/policies/:policy returns a policy by name', async () => {
     const { json } = await api.get('/v1/policies/plain');
     expect(json).toMatchObject({ name: 'plain', overrides: 2 });
     const none = await api.get('/v1/policies/__proto__');
     expect([none.status, none.json.code]).toEqual([404, 'ERR_UNKNOWN_POLICY']);
   });
 
-  test('responds to HEAD without a body', async () => {
-    const { status, text, headers } = await api.running.ask('HEAD', '/v1/policies');
+  test('HEAD /v1/policies responds without a body', async () => {
+    const { status, text, headers } = await api.running.request('HEAD', '/v1/policies');
     expect([status, text]).toEqual([200, '']);
     expect(Number(headers.get('content-length'))).toBeGreaterThan(100);
   });
 });
 
 describe('POST /v1/reload', () => {
-  test('applies new files, or reports their problems and keeps the old configuration', async () => {
+  test('POST /v1/reload applies valid files and reports the problems of others', async () => {
     let problem = '';
     const lines: string[] = [];
     const log = makeLog({ logLevel: 'info' }, { write: (line) => lines.push(line) });
@@ -69,32 +69,32 @@ describe('POST /v1/reload', () => {
       throw new ConfigError([{ file: 'sluice.yaml', line: 3, column: 7, message: problem }]);
     };
     const config = { policies: [policy('first', 1, '1m')] };
-    const api = await Described.of(await startRunning({ config, load, log }));
+    const api = await DocumentedApi.of(await startRunning({ config, load, log }));
     const names = async () =>
       (await api.get('/v1/policies')).json.policies.map(({ name }: { name: string }) => name);
 
     problem = 'Expected `limit` to be an integer, got `"many"`';
-    const refused = await api.post('/v1/reload');
-    expect([refused.status, refused.json.code]).toEqual([422, 'ERR_CONFIG']);
-    expect(refused.json.problems).toEqual([
+    const rejected = await api.post('/v1/reload');
+    expect([rejected.status, rejected.json.code]).toEqual([422, 'ERR_CONFIG']);
+    expect(rejected.json.problems).toEqual([
       { file: 'sluice.yaml', line: 3, column: 7, message: problem },
     ]);
     expect(await names()).toEqual(['first']);
 
     problem = '';
-    const taken = await api.post('/v1/reload');
-    expect([taken.status, taken.json]).toEqual([200, { ok: true, changed: true }]);
+    const accepted = await api.post('/v1/reload');
+    expect([accepted.status, accepted.json]).toEqual([200, { ok: true, changed: true }]);
     expect(await names()).toEqual(['second']);
     await api.close();
     const audits = lines.map((line) => JSON.parse(line).audit).filter(Boolean);
-    const who = { by: '127.0.0.1', as: 'loopback' };
+    const caller = { by: '127.0.0.1', as: 'loopback' };
     expect(audits).toEqual([
-      { action: 'reload', after: { ok: false, changed: true, problems: 1 }, ...who },
-      { action: 'reload', after: { ok: true, changed: true, problems: 0 }, ...who },
+      { action: 'reload', after: { ok: false, changed: true, problems: 1 }, ...caller },
+      { action: 'reload', after: { ok: true, changed: true, problems: 0 }, ...caller },
     ]);
   });
 
-  test('is not repeated by the file watch for the same change', async () => {
+  test('the file watch does not repeat a reload by POST /v1/reload', async () => {
     const folder = mkdtempSync(join(tmpdir(), 'sluice-reload-'));
     const path = join(folder, 'sluice.yaml');
     writeFileSync(path, 'policies: { few: 5/1h }');

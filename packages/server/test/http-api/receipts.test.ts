@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { policy, startRunning } from '../running.ts';
-import { Described } from './described.ts';
+import { DocumentedApi } from './documented-api.ts';
 
-let api: Described;
+let api: DocumentedApi;
 beforeAll(async () => {
   const policies = [
     policy('log', 10, '1m'),
@@ -11,7 +11,7 @@ beforeAll(async () => {
     policy('watched', 10, '1m', { shadow: true }),
     policy('lifelong', 10, '36500d'),
   ];
-  api = await Described.of(await startRunning({ config: { policies } }));
+  api = await DocumentedApi.of(await startRunning({ config: { policies } }));
 });
 afterAll(() => api.close());
 
@@ -32,10 +32,10 @@ describe('POST /v1/refund', () => {
   test('concurrent refunds of one receipt apply once', async () => {
     await check({ policy: 'log', key: 'once', cost: 4 });
     const { receipt } = await check({ policy: 'log', key: 'once', cost: 2 });
-    const answers = await Promise.all(Array.from({ length: 8 }, () => refund(receipt)));
-    const unused = answers.filter(({ json }) => !json.used);
+    const responses = await Promise.all(Array.from({ length: 8 }, () => refund(receipt)));
+    const unused = responses.filter(({ json }) => !json.used);
     expect(unused.map(({ json }) => json.refunded)).toEqual([2]);
-    expect(answers.every(({ json }) => json.refunded === (json.used ? 0 : 2))).toBe(true);
+    expect(responses.every(({ json }) => json.refunded === (json.used ? 0 : 2))).toBe(true);
     expect(await remaining('log', 'once')).toBe(6);
   });
 
@@ -130,19 +130,31 @@ describe('POST /v1/settle', () => {
   });
 });
 
-describe('invalid receipt', () => {
+describe('invalid receipts', () => {
   const charge = { policy: 'log', key: 'r', cost: 1, atMs: 1 };
-  const receipts: readonly [what: string, code: string, receipt: unknown][] = [
-    ['nothing', 'ERR_INVALID_RECEIPT', undefined],
+  const receipts: readonly [description: string, code: string, receipt: unknown][] = [
+    ['a missing receipt', 'ERR_INVALID_RECEIPT', undefined],
     ['null', 'ERR_INVALID_RECEIPT', null],
     ['text', 'ERR_INVALID_RECEIPT', 'r'],
     ['a receipt without an id', 'ERR_INVALID_RECEIPT', { charges: [charge] }],
     ['a receipt without charges', 'ERR_INVALID_RECEIPT', { id: 'a', charges: [] }],
-    ['65 charges', 'ERR_INVALID_RECEIPT', { id: 'a', charges: Array(65).fill(charge) }],
-    ['a long id', 'ERR_INVALID_RECEIPT', { id: 'a'.repeat(1025), charges: [charge] }],
-    ['half a surrogate pair', 'ERR_INVALID_KEY', { id: '\ud800', charges: [charge] }],
     [
-      ...(['a field too many', 'ERR_INVALID_RECEIPT'] as const),
+      'a receipt with 65 charges',
+      'ERR_INVALID_RECEIPT',
+      { id: 'a', charges: Array(65).fill(charge) },
+    ],
+    [
+      'a receipt with a long id',
+      'ERR_INVALID_RECEIPT',
+      { id: 'a'.repeat(1025), charges: [charge] },
+    ],
+    [
+      'a receipt id with half a surrogate pair',
+      'ERR_INVALID_KEY',
+      { id: '\ud800', charges: [charge] },
+    ],
+    [
+      ...(['an unknown field', 'ERR_INVALID_RECEIPT'] as const),
       { id: 'a', charges: [{ ...charge, more: 1 }] },
     ],
     ...[0, -1, 1.5, '1', null, 1e308].map((cost): [string, string, unknown] => [
@@ -150,25 +162,28 @@ describe('invalid receipt', () => {
       { id: 'a', charges: [{ ...charge, cost }] },
     ]),
     [
-      ...(['a policy that is not there', 'ERR_UNKNOWN_POLICY'] as const),
+      ...(['an unknown policy', 'ERR_UNKNOWN_POLICY'] as const),
       { id: 'a', charges: [{ ...charge, policy: 'none' }] },
     ],
     ['an empty key', 'ERR_INVALID_KEY', { id: 'a', charges: [{ ...charge, key: '' }] }],
     [
-      'half a pair in a key',
+      'half a surrogate pair in a key',
       'ERR_INVALID_KEY',
       { id: 'a', charges: [{ ...charge, key: '\udfff' }] },
     ],
   ];
 
-  test.each(receipts)('rejects a receipt: %s is a %s', async (_what, code, receipt) => {
-    for (const path of ['/v1/refund', '/v1/settle']) {
-      const body = path === '/v1/settle' ? { receipt, cost: 0 } : { receipt };
-      const { status, json } = await api.post(path, body);
-      expect([status, json.code]).toEqual([400, code]);
-      expect(json.detail).toMatch(/^Expected /);
-    }
-  });
+  test.each(receipts)(
+    'refund and settle reject %s with %s',
+    async (_description, code, receipt) => {
+      for (const path of ['/v1/refund', '/v1/settle']) {
+        const body = path === '/v1/settle' ? { receipt, cost: 0 } : { receipt };
+        const { status, json } = await api.post(path, body);
+        expect([status, json.code]).toEqual([400, code]);
+        expect(json.detail).toMatch(/^Expected /);
+      }
+    },
+  );
 
   test('a rejected receipt stays unused', async () => {
     const { receipt } = await check({ policy: 'log', key: 'still', cost: 2 });
@@ -179,14 +194,14 @@ describe('invalid receipt', () => {
   });
 
   test.each([
-    ['nothing', {}],
-    ['both', { cost: 1, costs: [1] }],
-    ['too many', { costs: [1, 2] }],
-    ['a negative one', { cost: -1 }],
-    ['text', { cost: '1' }],
+    ['no cost', {}],
+    ['both cost and costs', { cost: 1, costs: [1] }],
+    ['too many costs', { costs: [1, 2] }],
+    ['a negative cost', { cost: -1 }],
+    ['a string', { cost: '1' }],
     ['a fraction', { costs: [0.5] }],
-    ['more than is exact', { cost: 2 ** 53 }],
-  ])('rejects %s as an actual cost', async (_what, costs) => {
+    ['a cost above 2^53 - 1', { cost: 2 ** 53 }],
+  ])('settle rejects %s', async (_description, costs) => {
     const { receipt } = await check({ policy: 'log', key: 'unsettled' });
     const { status, json } = await api.post('/v1/settle', { receipt, ...costs });
     expect([status, json.code]).toEqual([400, 'ERR_INVALID_COST']);

@@ -1,14 +1,14 @@
-/** Every response of every operation, also to requests that are wrong, is as described. */
+/** Every response of every operation, also to invalid requests, matches the OpenAPI document. */
 import { afterAll, describe, expect, test } from 'vitest';
 import { ConfigError } from '../../src/config/model.ts';
 import { ANY_METHOD } from '../../src/http/router.ts';
 import { pathOf } from '../../src/http-api/openapi.ts';
 import { read } from '../config/fixtures.ts';
-import { awayStore } from '../fallible-store.ts';
+import { unavailableStore } from '../fallible-store.ts';
 import { type RunningOptions, startRunning } from '../running.ts';
-import { Described } from './described.ts';
-import { askPlainly } from './plain-request.ts';
-import { fresh } from './signing.ts';
+import { DocumentedApi } from './documented-api.ts';
+import { sendRequest } from './plain-request.ts';
+import { fresh } from './sign-in.ts';
 
 const TOKEN = 'correct horse battery staple';
 const closing: (() => Promise<void>)[] = [];
@@ -33,8 +33,8 @@ domains:
       - { key: user, value: never, rate_limit: { unit: minute, requests_per_unit: 0 } }
 `);
 
-/** Values of each place in a path, right and wrong. */
-const PLACES: Readonly<Record<string, readonly string[]>> = {
+/** Valid and invalid values of path parameters. */
+const PATH_PARAMETERS: Readonly<Record<string, readonly string[]>> = {
   policy: ['few', 'none', '%', '%FF'],
   key: ['a', '%00', 'x'.repeat(1100)],
   path: ['a/b', 'index.js', '..%2f'],
@@ -97,13 +97,13 @@ const BODIES: readonly unknown[] = [
   { domain: 'edge', descriptors: [{ entries: [{ key: 'user', value: 'never' }] }] },
 ];
 
-/** Targets of a route, with every value of its places and every query. */
+/** Returns the targets of a route, with every value of its parameters and every query. */
 function targetsOf(path: string): readonly string[] {
   const paths = pathOf(path)
     .split(/(\{\w+\})/)
     .reduce<readonly string[]>(
       (starts, part) => {
-        const values = PLACES[part.slice(1, -1)] ?? [part];
+        const values = PATH_PARAMETERS[part.slice(1, -1)] ?? [part];
         return starts.flatMap((start) => values.map((value) => start + value));
       },
       [''],
@@ -123,7 +123,7 @@ interface Request {
   readonly body: unknown;
 }
 
-/** Requests to a route: every target, and to the first of them every body. */
+/** Returns the requests to a route: every target, and for the first target every body. */
 function requestsTo(method: string, path: string): readonly Request[] {
   const [first, ...others] = targetsOf(path);
   const [body] = BODIES.slice(4);
@@ -137,8 +137,8 @@ function requestsTo(method: string, path: string): readonly Request[] {
 }
 
 /** Sends all requests to a service, checks the responses, and returns their statuses. */
-async function askAll(options: RunningOptions, headers: readonly Headers[]): Promise<Set<number>> {
-  const api = await Described.of(await startRunning({ config, ...options }));
+async function sendAll(options: RunningOptions, headers: readonly Headers[]): Promise<Set<number>> {
+  const api = await DocumentedApi.of(await startRunning({ config, ...options }));
   closing.push(() => api.close());
   const statuses = new Set<number>();
   const requests = api.running.service.routes.flatMap(({ method, path }) => {
@@ -146,11 +146,11 @@ async function askAll(options: RunningOptions, headers: readonly Headers[]): Pro
     return methods.flatMap((each) => requestsTo(each, path));
   });
   for (const { method, target, body } of requests) {
-    const answers = headers.map((each) =>
-      // Wrong tokens of one address would soon be all that it could send.
-      askPlainly(api.running.url + target, method, each, body, each.authorization ? fresh() : {}),
+    const responses = headers.map((each) =>
+      // After ten wrong tokens an address is limited, so each request has another address.
+      sendRequest(api.running.url + target, method, each, body, each.authorization ? fresh() : {}),
     );
-    for (const received of await Promise.all(answers)) {
+    for (const received of await Promise.all(responses)) {
       const type = received.headers['content-type'];
       if (!type?.startsWith('text/event-stream')) api.check(method, target, { ...received, type });
       statuses.add(received.status);
@@ -159,11 +159,11 @@ async function askAll(options: RunningOptions, headers: readonly Headers[]): Pro
   return statuses;
 }
 
-const ANYBODY = [{}, { accept: 'text/html' }, { 'sec-fetch-site': 'cross-site' }];
+const WITHOUT_TOKEN = [{}, { accept: 'text/html' }, { 'sec-fetch-site': 'cross-site' }];
 
 describe('responses match the OpenAPI document', { timeout: 120_000 }, () => {
   test('responses match on loopback with the memory store', async () => {
-    const statuses = await askAll({}, ANYBODY);
+    const statuses = await sendAll({}, WITHOUT_TOKEN);
     for (const status of [200, 302, 400, 403, 404, 429]) expect(statuses).toContain(status);
   });
 
@@ -173,14 +173,14 @@ describe('responses match the OpenAPI document', { timeout: 120_000 }, () => {
       { authorization: `Bearer ${TOKEN}` },
       { origin: 'https://evil.example' },
     ];
-    const statuses = await askAll({ settings: { adminToken: TOKEN } }, [{}, ...headers]);
+    const statuses = await sendAll({ settings: { adminToken: TOKEN } }, [{}, ...headers]);
     for (const status of [200, 401, 403, 429]) expect(statuses).toContain(status);
   });
 
   test.each(['deny', 'throw', 'allow', 'local'] as const)(
-    'while the store is unavailable and the action is %s',
+    'responses match without the store and with the failure action %s',
     async (action) => {
-      const statuses = await askAll({ store: awayStore(action) }, [{}]);
+      const statuses = await sendAll({ store: unavailableStore(action) }, [{}]);
       expect(statuses).toContain(503);
     },
   );
@@ -189,7 +189,7 @@ describe('responses match the OpenAPI document', { timeout: 120_000 }, () => {
     const load = async () => {
       throw new ConfigError([{ file: 'a.yaml', line: 1, column: 2, message: 'wrong' }]);
     };
-    const statuses = await askAll({ load }, [{}]);
+    const statuses = await sendAll({ load }, [{}]);
     expect(statuses).toContain(422);
   });
 });

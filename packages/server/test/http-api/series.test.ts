@@ -1,18 +1,18 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { policy, startRunning } from '../running.ts';
-import { Described } from './described.ts';
+import { DocumentedApi } from './documented-api.ts';
 
-let api: Described;
+let api: DocumentedApi;
 beforeAll(async () => {
   const policies = [policy('few', 2, '1h'), policy('idle', 2, '1h')];
-  api = await Described.of(await startRunning({ config: { policies } }));
+  api = await DocumentedApi.of(await startRunning({ config: { policies } }));
 });
 afterAll(() => api.close());
 
 const sum = (counts: readonly number[]): number => counts.reduce((all, each) => all + each, 0);
 
 describe('GET /v1/series', () => {
-  test('returns the decisions of each complete second', async () => {
+  test('GET /v1/series returns the decisions of each complete second', async () => {
     const calls = 5;
     const { json: first } = await api.post('/v1/check', { policy: 'few', key: 'a' });
     let last = first;
@@ -31,26 +31,26 @@ describe('GET /v1/series', () => {
     for (const counts of [json.total, json.policies[0]]) {
       expect(counts.allowed).toHaveLength(60);
       expect([sum(counts.allowed), sum(counts.denied)]).toEqual([2, calls - 2]);
-      // A late look at the second before counts it to that one, but none counts it to a later one.
+      // A late recording counts a decision to an earlier second, never to a later one.
       const at = Math.floor((first.atMs - json.startMs) / 1000);
       expect(sum(counts.allowed.slice(0, at + 1))).toBeGreaterThanOrEqual(1);
     }
     expect(json.policies.map(({ name }: { name: string }) => name)).toEqual(['few']);
   });
 
-  test('returns five minutes by default and at most ten', async () => {
+  test('GET /v1/series returns five minutes by default and at most ten', async () => {
     expect((await api.get('/v1/series')).json.total.denied).toHaveLength(300);
     expect((await api.get('/v1/series?seconds=600')).json.total.fullest).toHaveLength(600);
     expect((await api.get('/v1/series?seconds=1')).json.total.degraded).toHaveLength(1);
   });
 
-  test('returns one policy by name, also without traffic', async () => {
+  test('GET /v1/series returns one policy by name, also without traffic', async () => {
     const { json } = await api.get('/v1/series?seconds=2&policy=idle');
     expect(json.policies).toMatchObject([{ name: 'idle', allowed: [0, 0], fullest: [null, null] }]);
     expect((await api.get('/v1/series?policy=(request)')).status).toBe(200);
   });
 
-  test('rejects invalid parameters', async () => {
+  test('GET /v1/series rejects invalid parameters', async () => {
     const wrong: readonly [string, number, string][] = [
       ...['0', '601', '-1', '1.5', '1e2', '', 'x', '0x10'].map((each): [string, number, string] => [
         `seconds=${each}`,
@@ -61,8 +61,8 @@ describe('GET /v1/series', () => {
       ['second=5', 400, 'ERR_INVALID_OPTION'],
     ];
     for (const [query, status, code] of wrong) {
-      const answer = await api.get(`/v1/series?${query}`);
-      expect([query, answer.status, answer.json.code]).toEqual([query, status, code]);
+      const response = await api.get(`/v1/series?${query}`);
+      expect([query, response.status, response.json.code]).toEqual([query, status, code]);
     }
   });
 });

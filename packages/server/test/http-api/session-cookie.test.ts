@@ -1,42 +1,42 @@
-/** Whom the cookie of a session lets in, and when it does not. */
+/** Requests that the cookie of a session authenticates. */
 import { ManualClock } from 'sluice';
 import { describe, expect, test, vi } from 'vitest';
 import { SESSION_MS, Sessions } from '../../src/http/sessions.ts';
 import type { Running } from '../running.ts';
 import { cookieIn } from './plain-request.ts';
 import {
-  ask,
   audits,
   foreign,
   type Headers,
   hostOf,
   lines,
   own,
+  request,
   signIn,
   start,
   startForAll,
   TOKEN,
-} from './signing.ts';
+} from './sign-in.ts';
 
 let running: Running;
 startForAll((started) => {
   running = started;
 });
 
-describe('a session', () => {
+describe('session cookies', () => {
   const status = async (headers: Headers, method = 'GET', path = '/v1/policies') =>
-    (await ask(running, method, path, headers)).status;
+    (await request(running, method, path, headers)).status;
 
   test('a session is accepted from a page of the same site', async () => {
     const cookie = cookieIn(await signIn(running));
     const origin = `http://${hostOf(running)}`;
-    const right: readonly Headers[] = [
+    const accepted: readonly Headers[] = [
       { origin },
       { 'sec-fetch-site': 'same-origin' },
       { origin, 'sec-fetch-site': 'same-origin' },
       { origin: `https://${hostOf(running)}` },
     ];
-    for (const headers of right) {
+    for (const headers of accepted) {
       expect(await status({ cookie, ...headers })).toBe(200);
       expect(await status({ cookie, ...headers }, 'DELETE', '/v1/keys/few/a')).toBe(200);
     }
@@ -61,8 +61,8 @@ describe('a session', () => {
       }
       const target = path.replace(':policy', 'few').replace(':key', 'a');
       for (const headers of silent) {
-        const answered = await status({ cookie, ...headers }, method, target);
-        expect([method, path, headers, answered]).toEqual([method, path, headers, 401]);
+        const received = await status({ cookie, ...headers }, method, target);
+        expect([method, path, headers, received]).toEqual([method, path, headers, 401]);
       }
       for (const headers of foreign) {
         expect(await status({ cookie, ...headers }, method, target)).toBe(403);
@@ -77,7 +77,7 @@ describe('a session', () => {
     expect(await status({ cookie, 'sec-fetch-site': 'elsewhere' })).toBe(401);
   });
 
-  test('rejects two session cookies, and invalid ones', async () => {
+  test('repeated and invalid session cookies are rejected', async () => {
     const cookie = cookieIn(await signIn(running));
     const [, end, id, signature] = cookie.split('.');
     const wrong = [
@@ -96,16 +96,16 @@ describe('a session', () => {
       `sluice_session=%76${cookie.slice(16)}`,
     ];
     for (const each of wrong) {
-      const response = await ask(running, 'GET', '/v1/policies', own(running, each));
+      const response = await request(running, 'GET', '/v1/policies', own(running, each));
       expect([each, response.status]).toEqual([each, 401]);
-      const seen = await ask(running, 'GET', '/v1/session', own(running, each));
+      const seen = await request(running, 'GET', '/v1/session', own(running, each));
       expect(seen.json).toEqual({ required: true, signedIn: false });
     }
     expect(await status(own(running, `a=b; ${cookie}; c=d`))).toBe(200);
     expect(lines.filter((line) => !line.includes('"audit"'))).toEqual([]);
   });
 
-  test('rejects an expired session and one of another token', async () => {
+  test('expired sessions and sessions of another token are rejected', async () => {
     const over = new Sessions(TOKEN, new ManualClock(Date.now() - SESSION_MS));
     const other = new Sessions(`${TOKEN}!`);
     for (const sessions of [over, other]) {
@@ -123,15 +123,15 @@ describe('a session', () => {
   test('a session survives a restart and is valid in other services', async () => {
     const cookie = cookieIn(await signIn(running));
     const second = await start();
-    const response = await ask(second, 'GET', '/v1/policies', own(second, cookie));
+    const response = await request(second, 'GET', '/v1/policies', own(second, cookie));
     expect(response.status).toBe(200);
     await second.close();
     const other = await start({ adminToken: 'another horse of another colour' });
-    expect((await ask(other, 'GET', '/v1/policies', own(other, cookie))).status).toBe(401);
+    expect((await request(other, 'GET', '/v1/policies', own(other, cookie))).status).toBe(401);
     await other.close();
   });
 
-  test('a session has its expiry for long responses', async () => {
+  test('a long response can check the expiry and the end of its session', async () => {
     const signed = await signIn(running);
     const { access } = running.service.app;
     const seen = new Promise((resolve) => {
@@ -146,7 +146,7 @@ describe('a session', () => {
         return caller;
       });
     });
-    await ask(running, 'GET', '/v1/policies', own(running, cookieIn(signed)));
+    await request(running, 'GET', '/v1/policies', own(running, cookieIn(signed)));
     expect(await seen).toEqual([signed.json.expiresAtMs, true, false]);
   });
 });

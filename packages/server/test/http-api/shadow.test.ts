@@ -2,9 +2,9 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { readConfig } from '../../src/config/read.ts';
 import { makeLog } from '../../src/observe/log.ts';
 import { MAX_SHADOW_OVERRIDES } from '../../src/shadow-overrides.ts';
-import { forwarded, limit, PATH, rule } from '../forward-auth/asking.ts';
-import { type Answer, configOf, policy, startRunning } from '../running.ts';
-import { Described } from './described.ts';
+import { forwarded, limit, PATH, rule } from '../forward-auth/forwarded.ts';
+import { configOf, policy, type ServiceResponse, startRunning } from '../running.ts';
+import { DocumentedApi } from './documented-api.ts';
 
 const few = policy('few', 2, '1h');
 const watched = policy('watched', 1, '1h', { shadow: true });
@@ -13,17 +13,17 @@ const lines: string[] = [];
 const log = makeLog({ logLevel: 'info' }, { write: (line) => lines.push(line) });
 const audits = () => lines.map((line) => JSON.parse(line).audit).filter(Boolean);
 
-let api: Described;
+let api: DocumentedApi;
 let config = configOf({ policies });
 beforeEach(async () => {
   lines.length = 0;
   config = configOf({ policies, rules: [rule('/few', [limit('few')])] });
-  api = await Described.of(await startRunning({ config, load: async () => config, log }));
+  api = await DocumentedApi.of(await startRunning({ config, load: async () => config, log }));
 });
 afterEach(() => api.close());
 
-const patch = (name: string, shadow: unknown): Promise<Answer> =>
-  api.ask('PATCH', `/v1/policies/${name}`, { shadow });
+const patch = (name: string, shadow: unknown): Promise<ServiceResponse> =>
+  api.request('PATCH', `/v1/policies/${name}`, { shadow });
 
 const check = async (policy: string, key: string) =>
   (await api.post('/v1/check', { policy, key })).json;
@@ -33,8 +33,8 @@ const shadowOf = async (name: string) => {
   return [shadow, shadowBy];
 };
 
-describe('PATCH /v1/policies/:policy', () => {
-  test('turns shadow mode on and off from the next decision on', async () => {
+describe('PATCH /v1/policies/:policy with shadow', () => {
+  test('PATCH turns shadow mode on and off from the next decision on', async () => {
     await check('few', 'ada');
     await check('few', 'ada');
     for (let round = 0; round < 3; round++) {
@@ -66,7 +66,7 @@ describe('PATCH /v1/policies/:policy', () => {
     expect((await api.get('/v1/keys/few/ada')).json.used).toBe(2);
   });
 
-  test('enforces a policy that the files put in shadow mode', async () => {
+  test('PATCH enforces a policy that the files put in shadow mode', async () => {
     await check('watched', 'ada');
     expect(await check('watched', 'ada')).toMatchObject({ allowed: true });
     await patch('watched', false);
@@ -75,7 +75,7 @@ describe('PATCH /v1/policies/:policy', () => {
     expect(await check('watched', 'ada')).toMatchObject({ allowed: true, limits: [] });
   });
 
-  test('affects one policy, also in a check of several', async () => {
+  test('PATCH affects one policy, also in a check of several', async () => {
     await patch('watched', false);
     const limits = policies.map(({ name }) => ({ policy: name, key: 'joint' }));
     const joint = async () => (await api.post('/v1/check', { limits })).json;
@@ -89,7 +89,7 @@ describe('PATCH /v1/policies/:policy', () => {
     expect([neither.allowed, neither.limits, neither.shadow.length]).toEqual([true, [], 2]);
   });
 
-  test('null deletes the shadow override', async () => {
+  test('PATCH with null deletes the shadow override', async () => {
     expect(await shadowOf('watched')).toEqual([true, 'file']);
     await patch('watched', false);
     expect(await shadowOf('watched')).toEqual([false, 'api']);
@@ -101,7 +101,7 @@ describe('PATCH /v1/policies/:policy', () => {
     expect([again.status, again.json.before]).toEqual([200, { shadow: true, shadowBy: 'file' }]);
   });
 
-  test('reports the API as source even if the files have the same value', async () => {
+  test('PATCH sets the API as source even if the files have the same value', async () => {
     expect((await patch('few', false)).json.policy).toMatchObject({ shadowBy: 'api' });
     expect((await patch('watched', true)).json.policy).toMatchObject({ shadowBy: 'api' });
     const { json } = await api.get('/v1/policies');
@@ -111,7 +111,7 @@ describe('PATCH /v1/policies/:policy', () => {
     ]);
   });
 
-  test('responds 404 for an unknown policy', async () => {
+  test('PATCH responds 404 for an unknown policy', async () => {
     for (const name of ['none', '__proto__', 'constructor', 'sluice.none']) {
       for (const shadow of [true, false, null]) {
         const { status, json } = await patch(name, shadow);
@@ -136,8 +136,8 @@ describe('PATCH /v1/policies/:policy', () => {
     [{ limit: 5 }, `Expected only shadow, got \`limit\`; ${inFiles}`, '/limit'],
     [{ window: '1m' }, 'got `window`; change it in the configuration files', '/window'],
     [{ shdaow: true }, 'Expected only shadow, got `shdaow`', '/shdaow'],
-  ])('rejects the body %j', async (body, detail, pointer) => {
-    const { status, json } = await api.ask('PATCH', '/v1/policies/few', body);
+  ])('PATCH rejects the body %j', async (body, detail, pointer) => {
+    const { status, json } = await api.request('PATCH', '/v1/policies/few', body);
     expect([status, json.code]).toEqual([400, 'ERR_INVALID_BODY']);
     expect(json.detail).toContain(detail);
     if (pointer !== '') expect(json.pointer).toBe(pointer);
@@ -145,12 +145,12 @@ describe('PATCH /v1/policies/:policy', () => {
     expect(audits()).toEqual([]);
   });
 
-  test('rejects a query', async () => {
-    const { status } = await api.ask('PATCH', '/v1/policies/few?shadow=true', { shadow: true });
+  test('PATCH rejects a query', async () => {
+    const { status } = await api.request('PATCH', '/v1/policies/few?shadow=true', { shadow: true });
     expect([status, await shadowOf('few')]).toEqual([400, [false, 'file']]);
   });
 
-  test('writes an audit line with the values before and after', async () => {
+  test('PATCH writes an audit line with the values before and after', async () => {
     await patch('few', true);
     await patch('few', null);
     const file = { shadow: false, shadowBy: 'file' };
@@ -161,18 +161,18 @@ describe('PATCH /v1/policies/:policy', () => {
     ]);
   });
 
-  test('requires the token', async () => {
+  test('PATCH requires the token', async () => {
     const running = await startRunning({ config, settings: { adminToken: 'x'.repeat(20) } });
-    const refused = await running.ask('PATCH', '/v1/policies/few', { shadow: true });
-    expect([refused.status, refused.json.code]).toEqual([401, 'ERR_UNAUTHORIZED']);
+    const rejected = await running.request('PATCH', '/v1/policies/few', { shadow: true });
+    expect([rejected.status, rejected.json.code]).toEqual([401, 'ERR_UNAUTHORIZED']);
     const headers = { authorization: `Bearer ${'x'.repeat(20)}` };
-    const taken = await running.ask('PATCH', '/v1/policies/few', { shadow: true }, headers);
-    expect([taken.status, taken.json.before.shadow]).toEqual([200, false]);
+    const accepted = await running.request('PATCH', '/v1/policies/few', { shadow: true }, headers);
+    expect([accepted.status, accepted.json.before.shadow]).toEqual([200, false]);
     await running.close();
   });
 });
 
-describe('shadow override', () => {
+describe('shadow overrides', () => {
   const reload = (changed: readonly object[]) => {
     config = configOf({ policies: changed as typeof policies });
     return api.post('/v1/reload');
@@ -192,7 +192,7 @@ describe('shadow override', () => {
     expect(await shadowOf('few')).toEqual([false, 'file']);
   });
 
-  test('a shadow override applies again when its policy is back', async () => {
+  test('a shadow override applies again when its policy is restored', async () => {
     await check('few', 'ada');
     await check('few', 'ada');
     await patch('few', true);
@@ -219,19 +219,19 @@ describe('shadow override', () => {
   });
 
   test('a shadow override applies to forward-auth', async () => {
-    const ask = async () => (await api.running.get(PATH, forwarded('/few'))).status;
-    expect([await ask(), await ask(), await ask()]).toEqual([200, 200, 429]);
+    const statusOf = async () => (await api.running.get(PATH, forwarded('/few'))).status;
+    expect([await statusOf(), await statusOf(), await statusOf()]).toEqual([200, 200, 429]);
     await patch('few', true);
-    expect(await ask()).toBe(200);
+    expect(await statusOf()).toBe(200);
     await patch('few', null);
-    expect(await ask()).toBe(429);
-    // What can never fit is refused without asking the store, and in shadow not at all.
+    expect(await statusOf()).toBe(429);
+    // A cost above the limit is denied without the store, and allowed in shadow mode.
     await api.put('/v1/overrides/few/*', { limit: 1 });
     config = configOf({ policies, rules: [rule('/few', [limit('few', 'address', { cost: 2 })])] });
     await api.post('/v1/reload');
-    expect(await ask()).toBe(429);
+    expect(await statusOf()).toBe(429);
     await patch('few', true);
-    expect(await ask()).toBe(200);
+    expect(await statusOf()).toBe(200);
   });
 
   test('a shadow override applies to Envoy', async () => {
@@ -244,25 +244,25 @@ descriptors:
     config = readConfig([{ path: 'envoy.yaml', text }]);
     await api.post('/v1/reload');
     const [two, seen] = config.policies.map(({ name }) => encodeURIComponent(name));
-    const ask = async (key: string, hitsAddend = 1) => {
+    const send = async (key: string, hitsAddend = 1) => {
       const descriptors = [{ entries: [{ key, value: 'a' }] }];
       const body = { domain: 'shop', descriptors, hitsAddend };
       const { status, json } = await api.running.post('/json', body);
       return [status, json.statuses[0].code];
     };
-    await ask('two', 2);
-    expect(await ask('two')).toEqual([429, 'OVER_LIMIT']);
+    await send('two', 2);
+    expect(await send('two')).toEqual([429, 'OVER_LIMIT']);
     await patch(two, true);
-    expect([await ask('two'), await ask('two', 3)]).toEqual([
+    expect([await send('two'), await send('two', 3)]).toEqual([
       [200, 'OK'],
       [200, 'OK'],
     ]);
     await patch(two, false);
-    expect(await ask('two')).toEqual([429, 'OVER_LIMIT']);
-    await ask('seen');
-    expect(await ask('seen')).toEqual([200, 'OK']);
+    expect(await send('two')).toEqual([429, 'OVER_LIMIT']);
+    await send('seen');
+    expect(await send('seen')).toEqual([200, 'OK']);
     await patch(seen, false);
-    expect(await ask('seen')).toEqual([429, 'OVER_LIMIT']);
+    expect(await send('seen')).toEqual([429, 'OVER_LIMIT']);
   });
 
   test('a shadow override changes the outcome label of decisions', async () => {

@@ -4,34 +4,34 @@ import { type RedisServer, startRedis } from '../../../../tools/servers/redis.mj
 import type { Running } from '../running.ts';
 import { cookieIn } from './plain-request.ts';
 import {
-  ask,
   audits,
   foreign,
   type Headers,
   leaks,
   lines,
   own,
+  request,
   signIn,
   start,
   startForAll,
   TOKEN,
-} from './signing.ts';
+} from './sign-in.ts';
 
 let running: Running;
 startForAll((started) => {
   running = started;
 });
 
-const bearing = (service: Running, from: string, token: string, path = '/v1/policies') =>
-  ask(service, 'GET', path, { authorization: `Bearer ${token}` }, undefined, {
+const sendBearer = (service: Running, from: string, token: string, path = '/v1/policies') =>
+  request(service, 'GET', path, { authorization: `Bearer ${token}` }, undefined, {
     localAddress: from,
   });
 
 describe('sign-in attempts', () => {
   const attempt = (service: Running, from: string, token = TOKEN, headers: Headers = {}) =>
-    ask(service, 'POST', '/v1/session', headers, { token }, { localAddress: from });
+    request(service, 'POST', '/v1/session', headers, { token }, { localAddress: from });
 
-  test('allows ten sign-in attempts per minute and address', async () => {
+  test('an address is allowed ten sign-in attempts per minute', async () => {
     const service = await start();
     for (let count = 0; count < 10; count++) {
       expect((await attempt(service, '127.0.0.9', 'wrong')).status).toBe(401);
@@ -44,16 +44,16 @@ describe('sign-in attempts', () => {
     expect(wait).toBeLessThanOrEqual(60);
     expect(response.headers['ratelimit-policy']).toBe('"attempts";q=10;w=60');
     expect((await attempt(service, '127.0.0.10')).status).toBe(200);
-    // Made-up addresses are no way around.
+    // A forged client address does not evade the limit.
     const madeUp = await attempt(service, '127.0.0.9', TOKEN, { 'x-forwarded-for': '192.0.2.9' });
     expect(madeUp.status).toBe(429);
-    // Nor is the token as a bearer token, which would make guessing it free.
-    expect((await bearing(service, '127.0.0.9', TOKEN)).status).toBe(429);
-    expect((await bearing(service, '127.0.0.10', TOKEN)).status).toBe(200);
+    // Neither does a bearer token, otherwise guesses would not be limited.
+    expect((await sendBearer(service, '127.0.0.9', TOKEN)).status).toBe(429);
+    expect((await sendBearer(service, '127.0.0.10', TOKEN)).status).toBe(200);
     await service.close();
   });
 
-  test('counts sign-in attempts by the client behind a trusted proxy', async () => {
+  test('sign-in attempts are counted by the client behind a trusted proxy', async () => {
     const service = await start({ trustProxy: '1', headers: 'none' });
     const behind = (client: string) =>
       attempt(service, '127.0.0.1', 'wrong', { 'x-forwarded-for': client });
@@ -64,7 +64,7 @@ describe('sign-in attempts', () => {
     await service.close();
   });
 
-  test('allows two sign-in attempts per minute during a flood', async () => {
+  test('an address is allowed two sign-in attempts per minute during a flood', async () => {
     const service = await start();
     const flood = Array.from({ length: 100 }, (_, at) =>
       attempt(service, `127.0.1.${1 + (at % 20)}`, 'wrong'),
@@ -79,7 +79,7 @@ describe('sign-in attempts', () => {
     await service.close();
   });
 
-  test('logs a bounded number of failed sign-ins', async () => {
+  test('a bounded number of failed sign-ins is logged', async () => {
     const service = await start();
     const wrong = Array.from({ length: 50 }, (_, at) =>
       attempt(service, `127.0.2.${1 + (at % 25)}`, 'wrong'),
@@ -98,41 +98,43 @@ describe('sign-in attempts', () => {
 });
 
 describe('bearer tokens', () => {
-  test('allows ten wrong bearer tokens per minute and address', async () => {
+  test('an address is allowed ten wrong bearer tokens per minute', async () => {
     const service = await start();
     const targets = ['/v1/policies', '/v1/session', '/metrics', '/v1/events', '/v1/top'];
     for (const target of [...targets, ...targets]) {
-      const response = await bearing(service, '127.0.0.9', 'wrong horse battery staple', target);
+      const response = await sendBearer(service, '127.0.0.9', 'wrong horse battery staple', target);
       expect([target, response.status]).toEqual([target, target === '/v1/session' ? 200 : 401]);
     }
     for (const token of ['wrong', TOKEN]) {
       for (const target of targets) {
-        const response = await bearing(service, '127.0.0.9', token, target);
+        const response = await sendBearer(service, '127.0.0.9', token, target);
         expect([target, response.status, response.json.code]).toEqual([
           ...[target, 429, 'ERR_TOO_MANY_ATTEMPTS'],
         ]);
         expect(Number(response.headers['retry-after'])).toBeGreaterThan(0);
       }
     }
-    expect((await bearing(service, '127.0.0.10', TOKEN)).status).toBe(200);
+    expect((await sendBearer(service, '127.0.0.10', TOKEN)).status).toBe(200);
     await service.close();
   });
 
-  test('does not count right bearer tokens', async () => {
+  test('valid bearer tokens are not counted', async () => {
     const service = await start();
     for (let count = 0; count < 30; count++) {
-      expect((await bearing(service, '127.0.0.9', TOKEN)).status).toBe(200);
+      expect((await sendBearer(service, '127.0.0.9', TOKEN)).status).toBe(200);
     }
-    expect((await bearing(service, '127.0.0.9', 'wrong')).status).toBe(401);
+    expect((await sendBearer(service, '127.0.0.9', 'wrong')).status).toBe(401);
     expect(audits()).toHaveLength(1);
     await service.close();
   });
 
-  test('accepts at most ten concurrent bearer tokens', async () => {
+  test('at most ten concurrent bearer tokens of an address are checked', async () => {
     const service = await start();
     const guesses = Array.from({ length: 200 }, (_, at) => (at === 150 ? TOKEN : `guess-${at}`));
-    const response = await Promise.all(guesses.map((each) => bearing(service, '127.0.0.9', each)));
-    const statuses = response.map(({ status }) => status);
+    const responses = await Promise.all(
+      guesses.map((each) => sendBearer(service, '127.0.0.9', each)),
+    );
+    const statuses = responses.map(({ status }) => status);
     expect(statuses.filter((status) => status === 401).length).toBeLessThanOrEqual(10);
     expect(statuses.filter((status) => status === 429).length).toBeGreaterThanOrEqual(189);
     await service.close();
@@ -141,18 +143,18 @@ describe('bearer tokens', () => {
   test('a wrong bearer token does not end a session', async () => {
     const service = await start();
     const from = { localAddress: '127.0.0.9' };
-    const signed = await ask(service, 'POST', '/v1/session', {}, { token: TOKEN }, from);
-    for (let count = 0; count < 12; count++) await bearing(service, '127.0.0.9', 'wrong');
+    const signed = await request(service, 'POST', '/v1/session', {}, { token: TOKEN }, from);
+    for (let count = 0; count < 12; count++) await sendBearer(service, '127.0.0.9', 'wrong');
     const headers = own(service, cookieIn(signed));
-    const asked = await ask(service, 'GET', '/v1/policies', headers, undefined, from);
-    expect(asked.status).toBe(200);
+    const response = await request(service, 'GET', '/v1/policies', headers, undefined, from);
+    expect(response.status).toBe(200);
     await service.close();
   });
 
-  test('logs a bounded number of wrong bearer tokens', async () => {
+  test('a bounded number of wrong bearer tokens is logged', async () => {
     const service = await start();
     const wrong = Array.from({ length: 50 }, (_, at) =>
-      bearing(service, `127.0.3.${1 + (at % 25)}`, 'wrong'),
+      sendBearer(service, `127.0.3.${1 + (at % 25)}`, 'wrong'),
     );
     await Promise.all(wrong);
     const failed = audits();
@@ -169,13 +171,13 @@ describe('bearer tokens', () => {
   test('wrong bearer tokens do not affect readiness probes', async () => {
     const service = await start();
     for (let count = 0; count < 20; count++) {
-      expect((await bearing(service, '127.0.0.9', 'wrong', '/readyz')).status).toBe(200);
+      expect((await sendBearer(service, '127.0.0.9', 'wrong', '/readyz')).status).toBe(200);
     }
     await service.close();
   });
 });
 
-describe('over several services on one Redis', () => {
+describe('attempts at several services on one Redis', () => {
   let redis: RedisServer;
   beforeAll(async () => {
     redis = await startRedis();
@@ -186,21 +188,21 @@ describe('over several services on one Redis', () => {
     const settings = { store: redis.url, deadlineMs: '2s', prefix: 'attempts:' };
     const services = [await start(settings), await start(settings)];
     for (const each of services) {
-      await expect.poll(async () => (await bearing(each, '127.0.0.8', TOKEN)).status).toBe(200);
+      await expect.poll(async () => (await sendBearer(each, '127.0.0.8', TOKEN)).status).toBe(200);
       await expect.poll(async () => (await each.get('/readyz')).json.store.up).toBe(true);
     }
     for (let count = 0; count < 5; count++) {
       for (const each of services) {
-        expect((await bearing(each, '127.0.0.9', 'wrong')).status).toBe(401);
+        expect((await sendBearer(each, '127.0.0.9', 'wrong')).status).toBe(401);
       }
     }
     for (const each of services) {
-      expect((await bearing(each, '127.0.0.9', TOKEN)).status).toBe(429);
+      expect((await sendBearer(each, '127.0.0.9', TOKEN)).status).toBe(429);
     }
     await redis.kill();
     const statuses: number[] = [];
     for (let count = 0; count < 11; count++) {
-      statuses.push((await bearing(services[0], '127.0.0.10', 'wrong')).status);
+      statuses.push((await sendBearer(services[0], '127.0.0.10', 'wrong')).status);
     }
     expect(statuses).toEqual([...Array(10).fill(401), 429]);
     for (const each of services) await each.close();
@@ -212,8 +214,8 @@ describe('audit lines', () => {
     'audit lines are logged at level %s',
     async (level) => {
       const service = await start({}, level);
-      await bearing(service, '127.0.0.9', 'wrong');
-      await ask(
+      await sendBearer(service, '127.0.0.9', 'wrong');
+      await request(
         service,
         'POST',
         '/v1/session',
@@ -221,7 +223,7 @@ describe('audit lines', () => {
         { token: 'wrong' },
         { localAddress: '127.0.0.9' },
       );
-      await ask(
+      await request(
         service,
         'POST',
         '/v1/session',
@@ -229,7 +231,7 @@ describe('audit lines', () => {
         { token: TOKEN },
         { localAddress: '127.0.0.9' },
       );
-      await ask(service, 'DELETE', '/v1/keys/few/a', { authorization: `Bearer ${TOKEN}` });
+      await request(service, 'DELETE', '/v1/keys/few/a', { authorization: `Bearer ${TOKEN}` });
       await service.close();
       expect(audits().map(({ action }) => action)).toEqual([
         'token',
@@ -241,15 +243,15 @@ describe('audit lines', () => {
   );
 });
 
-describe('the log', () => {
+describe('callers in audit lines', () => {
   test('audit lines contain how the caller is authenticated', async () => {
     const from = { localAddress: '127.0.0.77' };
-    const signed = await ask(running, 'POST', '/v1/session', {}, { token: TOKEN }, from);
+    const signed = await request(running, 'POST', '/v1/session', {}, { token: TOKEN }, from);
     const headers = own(running, cookieIn(signed));
-    await ask(running, 'DELETE', '/v1/keys/few/a', headers, undefined, from);
+    await request(running, 'DELETE', '/v1/keys/few/a', headers, undefined, from);
     const bearer = { authorization: `Bearer ${TOKEN}` };
-    await ask(running, 'DELETE', '/v1/keys/few/a', bearer, undefined, from);
-    await ask(running, 'DELETE', '/v1/session', headers, undefined, from);
+    await request(running, 'DELETE', '/v1/keys/few/a', bearer, undefined, from);
+    await request(running, 'DELETE', '/v1/session', headers, undefined, from);
     const by = '127.0.0.77';
     const [{ session }] = audits();
     expect(session).toMatch(/^[0-9a-f]{8}$/);
@@ -271,7 +273,7 @@ test('no log line contains the token or a session', async () => {
     const target = path.replace(':policy', 'few').replace(':key', 'a').replace(/\*$/, 'x');
     const verb = method === '*' ? 'GET' : method;
     for (const headers of [own(running, cookie), { cookie }, foreign[0]]) {
-      await ask(running, verb, target, headers, verb === 'GET' ? undefined : { token: TOKEN });
+      await request(running, verb, target, headers, verb === 'GET' ? undefined : { token: TOKEN });
     }
   }
   expect(audits().length).toBeGreaterThan(running.service.routes.length);

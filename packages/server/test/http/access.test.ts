@@ -2,9 +2,15 @@ import { ManualClock } from 'sluice';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { Sessions } from '../../src/http/sessions.ts';
 import { makeLog } from '../../src/observe/log.ts';
-import { askPlainly } from '../http-api/plain-request.ts';
-import { fresh } from '../http-api/signing.ts';
-import { type Answer, policy, type Running, settingsOf, startRunning } from '../running.ts';
+import { sendRequest } from '../http-api/plain-request.ts';
+import { fresh } from '../http-api/sign-in.ts';
+import {
+  policy,
+  type Running,
+  type ServiceResponse,
+  settingsOf,
+  startRunning,
+} from '../running.ts';
 import { exchange, headOf } from './raw.ts';
 
 const TOKEN = 'correct horse battery staple';
@@ -21,7 +27,7 @@ async function start(settings: object): Promise<Running> {
   return startRunning({ config, settings, log });
 }
 
-/** Sessions of another token and of another time, and what never was one. */
+/** Returns sessions of another token and another time, and values that are not sessions. */
 function forgedCookies(): readonly string[] {
   const forgers = [new Sessions(`${TOKEN}!`), new Sessions(TOKEN, new ManualClock(1000))];
   const texts = forgers.map((each) => each.textOf(each.open()));
@@ -30,117 +36,120 @@ function forgedCookies(): readonly string[] {
   return [...texts, unsigned, 'x', ''].map((text) => `sluice_session=${text}`);
 }
 
-/** Where it can be reached from here, whatever it listens on. */
+/** Returns the loopback URL of the service, for any listening address. */
 const urlOf = ({ service }: Running): string => `http://127.0.0.1:${service.http.port}`;
 
-async function ask(
+async function send(
   running: Running,
   method: string,
   path: string,
   headers: Record<string, string> = {},
-): Promise<Answer> {
+): Promise<ServiceResponse> {
   const init = { method, headers, ...(method === 'POST' && { body: '{}' }) };
-  const answer = await fetch(urlOf(running) + path, { ...init, redirect: 'manual' });
-  const type = answer.headers.get('content-type') ?? '';
+  const response = await fetch(urlOf(running) + path, { ...init, redirect: 'manual' });
+  const type = response.headers.get('content-type') ?? '';
   // An event stream never ends.
   const isStream = type.includes('event-stream');
-  if (isStream) await answer.body?.cancel();
-  const text = isStream ? '' : await answer.text();
+  if (isStream) await response.body?.cancel();
+  const text = isStream ? '' : await response.text();
   const isJson = type.includes('json');
   const json = isJson && text !== '' ? JSON.parse(text) : undefined;
-  return { status: answer.status, headers: answer.headers, text, json };
+  return { status: response.status, headers: response.headers, text, json };
 }
 
-describe.each(['0.0.0.0:0', '[::]:0', '127.0.0.1:0'])('listening on %s with a token', (listen) => {
-  let running: Running;
-  beforeAll(async () => {
-    running = await start({ listen, adminToken: TOKEN });
-  });
-  afterAll(() => running.close());
+describe.each(['0.0.0.0:0', '[::]:0', '127.0.0.1:0'])(
+  'access with a token, listening on %s',
+  (listen) => {
+    let running: Running;
+    beforeAll(async () => {
+      running = await start({ listen, adminToken: TOKEN });
+    });
+    afterAll(() => running.close());
 
-  const admins = () => running.service.routes.filter(({ access }) => access === 'admin');
+    const admins = () => running.service.routes.filter(({ access }) => access === 'admin');
 
-  test('every admin route requires the token', async () => {
-    expect(admins().length).toBeGreaterThan(10);
-    const wrong = [
-      {},
-      bearer('wrong horse battery staple'),
-      bearer(TOKEN.slice(0, -1)),
-      bearer(`${TOKEN}x`),
-      bearer(''),
-      { authorization: TOKEN },
-      { authorization: 'Bearer' },
-      { authorization: `Basic ${btoa(`admin:${TOKEN}`)}` },
-      { cookie: `token=${TOKEN}` },
-      ...forgedCookies().map((cookie) => ({ cookie, 'sec-fetch-site': 'same-origin' })),
-    ];
-    for (const { method, path } of admins()) {
-      for (const headers of wrong) {
-        const url = urlOf(running) + targetOf(path);
-        const answer = await askPlainly(url, method, headers, undefined, fresh());
-        expect([method, path, answer.status]).toEqual([method, path, 401]);
-        expect(answer.json.code).toBe('ERR_UNAUTHORIZED');
-        expect(answer.headers['www-authenticate']).toBe('Bearer realm="sluice"');
+    test('every admin route requires the token', async () => {
+      expect(admins().length).toBeGreaterThan(10);
+      const wrong = [
+        {},
+        bearer('wrong horse battery staple'),
+        bearer(TOKEN.slice(0, -1)),
+        bearer(`${TOKEN}x`),
+        bearer(''),
+        { authorization: TOKEN },
+        { authorization: 'Bearer' },
+        { authorization: `Basic ${btoa(`admin:${TOKEN}`)}` },
+        { cookie: `token=${TOKEN}` },
+        ...forgedCookies().map((cookie) => ({ cookie, 'sec-fetch-site': 'same-origin' })),
+      ];
+      for (const { method, path } of admins()) {
+        for (const headers of wrong) {
+          const url = urlOf(running) + targetOf(path);
+          const response = await sendRequest(url, method, headers, undefined, fresh());
+          expect([method, path, response.status]).toEqual([method, path, 401]);
+          expect(response.json.code).toBe('ERR_UNAUTHORIZED');
+          expect(response.headers['www-authenticate']).toBe('Bearer realm="sluice"');
+        }
       }
-    }
-  });
+    });
 
-  test('every admin route accepts the token', async () => {
-    for (const { method, path } of admins()) {
-      const answer = await ask(running, method, targetOf(path), bearer(TOKEN));
-      expect([method, path, [401, 403, 500].includes(answer.status)]).toEqual([
-        ...[method, path, false],
-      ]);
-    }
-    expect((await ask(running, 'GET', '/v1/policies', bearer(TOKEN))).status).toBe(200);
-  });
+    test('every admin route accepts the token', async () => {
+      for (const { method, path } of admins()) {
+        const response = await send(running, method, targetOf(path), bearer(TOKEN));
+        expect([method, path, [401, 403, 500].includes(response.status)]).toEqual([
+          ...[method, path, false],
+        ]);
+      }
+      expect((await send(running, 'GET', '/v1/policies', bearer(TOKEN))).status).toBe(200);
+    });
 
-  test('every admin route accepts a session, but no cross-site request', async () => {
-    const sessions = new Sessions(TOKEN);
-    const cookie = `sluice_session=${sessions.textOf(sessions.open())}`;
-    const statusOf = async (method: string, path: string, site: string) =>
-      (await ask(running, method, targetOf(path), { cookie, 'sec-fetch-site': site })).status;
-    for (const { method, path } of admins()) {
-      const status = await statusOf(method, path, 'same-origin');
-      expect([method, path, [401, 403, 500].includes(status)]).toEqual([method, path, false]);
-      expect(await statusOf(method, path, 'same-site')).toBe(403);
-      expect(await statusOf(method, path, 'cross-site')).toBe(403);
-    }
-  });
+    test('every admin route accepts a session, but no cross-site request', async () => {
+      const sessions = new Sessions(TOKEN);
+      const cookie = `sluice_session=${sessions.textOf(sessions.open())}`;
+      const statusOf = async (method: string, path: string, site: string) =>
+        (await send(running, method, targetOf(path), { cookie, 'sec-fetch-site': site })).status;
+      for (const { method, path } of admins()) {
+        const status = await statusOf(method, path, 'same-origin');
+        expect([method, path, [401, 403, 500].includes(status)]).toEqual([method, path, false]);
+        expect(await statusOf(method, path, 'same-site')).toBe(403);
+        expect(await statusOf(method, path, 'cross-site')).toBe(403);
+      }
+    });
 
-  test('a token in the query is ignored', async () => {
-    const path = `/v1/policies?token=${encodeURIComponent(TOKEN)}`;
-    expect((await ask(running, 'GET', path)).status).toBe(401);
-  });
+    test('a token in the query is ignored', async () => {
+      const path = `/v1/policies?token=${encodeURIComponent(TOKEN)}`;
+      expect((await send(running, 'GET', path)).status).toBe(401);
+    });
 
-  test('HEAD requires the token as well', async () => {
-    expect((await ask(running, 'HEAD', '/v1/policies')).status).toBe(401);
-    expect((await ask(running, 'HEAD', '/v1/policies', bearer(TOKEN))).status).toBe(200);
-  });
+    test('HEAD requires the token as well', async () => {
+      expect((await send(running, 'HEAD', '/v1/policies')).status).toBe(401);
+      expect((await send(running, 'HEAD', '/v1/policies', bearer(TOKEN))).status).toBe(200);
+    });
 
-  test('the Bearer scheme is case-insensitive and may be followed by several spaces', async () => {
-    for (const scheme of ['bearer', 'BEARER', 'BeArEr', 'Bearer  ']) {
-      const headers = { authorization: `${scheme} ${TOKEN}` };
-      expect((await ask(running, 'GET', '/v1/policies', headers)).status).toBe(200);
-    }
-  });
+    test('the Bearer scheme is case-insensitive and allows several spaces', async () => {
+      for (const scheme of ['bearer', 'BEARER', 'BeArEr', 'Bearer  ']) {
+        const headers = { authorization: `${scheme} ${TOKEN}` };
+        expect((await send(running, 'GET', '/v1/policies', headers)).status).toBe(200);
+      }
+    });
 
-  test('checks need no token', async () => {
-    for (const { method, path, access } of running.service.routes) {
-      if (access === 'admin') continue;
-      const answer = await ask(running, method === '*' ? 'GET' : method, targetOf(path));
-      expect([path, [401, 403].includes(answer.status)]).toEqual([path, false]);
-    }
-  });
+    test('routes for checks do not require the token', async () => {
+      for (const { method, path, access } of running.service.routes) {
+        if (access === 'admin') continue;
+        const response = await send(running, method === '*' ? 'GET' : method, targetOf(path));
+        expect([path, [401, 403].includes(response.status)]).toEqual([path, false]);
+      }
+    });
 
-  test('the token is never logged', () => {
-    expect(lines.join('\n')).not.toContain(TOKEN);
-    expect(lines.join('\n')).not.toContain('horse');
-  });
-});
+    test('the token is never logged', () => {
+      expect(lines.join('\n')).not.toContain(TOKEN);
+      expect(lines.join('\n')).not.toContain('horse');
+    });
+  },
+);
 
-describe('admin token', () => {
-  test('a token may contain any characters', async () => {
+describe('the admin token', () => {
+  test('a token can contain non-ASCII characters', async () => {
     const running = await start({ adminToken: 'schlüssel für später' });
     const { port } = running.service.http;
     const field = (token: string) => `Authorization: Bearer ${token}`;
@@ -162,7 +171,7 @@ describe('admin token', () => {
   });
 });
 
-describe('on loopback without a token', () => {
+describe('access on loopback without a token', () => {
   let running: Running;
   beforeAll(async () => {
     running = await start({});
@@ -176,13 +185,13 @@ describe('on loopback without a token', () => {
 
   test('local callers have admin access', async () => {
     for (const { method, path } of running.service.routes) {
-      const answer = await ask(running, method === '*' ? 'GET' : method, targetOf(path));
-      expect([path, [401, 403].includes(answer.status)]).toEqual([path, false]);
+      const response = await send(running, method === '*' ? 'GET' : method, targetOf(path));
+      expect([path, [401, 403].includes(response.status)]).toEqual([path, false]);
     }
   });
 
   test.each(['127.0.0.1', '127.0.0.1:80', '127.1.2.3', 'localhost', 'LOCALHOST:9', '[::1]:8080'])(
-    'the Host may be %s',
+    'accepts the host name %s',
     async (host) => expect(await status('/v1/policies', `Host: ${host}`)).toBe(200),
   );
 
@@ -219,7 +228,7 @@ describe('on loopback without a token', () => {
     }
   });
 
-  test("the service's own pages are not", async () => {
+  test("same-origin requests of the service's own pages are accepted", async () => {
     const fields = [`Host: ${own()}`, `Origin: http://${own()}`, 'Sec-Fetch-Site: same-origin'];
     expect(await status('/v1/policies', ...fields)).toBe(200);
     expect(await status('/v1/policies', `Host: ${own()}`, 'Sec-Fetch-Site: none')).toBe(200);

@@ -16,7 +16,7 @@ afterAll(() => running.close());
 const SENT_BYTES = 1_000_000;
 const ENOUGH = Math.ceil(LARGE_BODIES_BYTES / SENT_BYTES) + 4;
 
-/** Sends all of a body but its end, and waits until the server has read or rejected it. */
+/** Sends a body without its last byte. */
 async function sendUnfinished(): Promise<{ socket: Socket; text: () => string }> {
   const socket = await open(port);
   let text = '';
@@ -46,6 +46,6 @@ test('large bodies share a memory budget, and a small check is always accepted',
     key: `${at}`.padEnd(1000, 'k'),
   }));
   const large = checkText({ limits });
-  const ask = async () => (await exchange(port, [large], { until: isWhole })).status;
-  await expect.poll(ask, { timeout: 30_000 }).toBe(200);
+  const sendLarge = async () => (await exchange(port, [large], { until: isWhole })).status;
+  await expect.poll(sendLarge, { timeout: 30_000 }).toBe(200);
 });

@@ -1,4 +1,4 @@
-/** What a connection may take, with bounds so short that a test can wait for them. */
+/** Timeouts and bounds of HTTP connections, with timeouts short enough for a test. */
 import { once } from 'node:events';
 import type { ServerResponse } from 'node:http';
 import { pino } from 'pino';
@@ -27,7 +27,7 @@ beforeAll(async () => {
     streams.push(response);
   });
   router.add('GET', '/fail', 'open', () => {
-    throw new Error('a secret that only the log may know');
+    throw new Error('a secret that only the log may contain');
   });
   const settings = settingsOf();
   const access = new AccessControl(settings, { bearer: async () => {} });
@@ -36,7 +36,7 @@ beforeAll(async () => {
 });
 afterAll(() => server.close(100));
 
-/** Sends single bytes until the connection closes; returns the received status. */
+/** Sends `byte` repeatedly until the connection closes. Resolves to the received status. */
 async function drip(start: string, byte: string): Promise<number> {
   const socket = await open(port);
   let text = '';
@@ -50,44 +50,44 @@ async function drip(start: string, byte: string): Promise<number> {
   return statusOf(text);
 }
 
-describe('a connection', () => {
-  test('closes a connection that sends nothing', async () => {
+describe('HTTP connections', () => {
+  test('a connection that sends nothing is closed', async () => {
     const { status, closed } = await exchange(port, []);
     expect([status, closed]).toEqual([408, true]);
   });
 
-  test('closes a connection that never completes its headers', async () => {
+  test('a connection that never completes its headers is closed', async () => {
     // A reset may overtake the response.
     expect([408, 0]).toContain(await drip('GET /echo HTTP/1.1\r\nHost: x\r\n', 'X: y\r\n'));
     expect([408, 0]).toContain(await drip('GET /', 'x'));
   });
 
-  test('closes a connection that never completes its body', async () => {
+  test('a connection that never completes its body is closed', async () => {
     const head = headOf('POST', '/echo', 'Content-Length: 100000');
     expect([408, 0]).toContain(await drip(head, ' '));
     const chunked = headOf('POST', '/echo', 'Transfer-Encoding: chunked');
     expect([408, 0]).toContain(await drip(chunked, '1\r\n \r\n'));
   });
 
-  test('closes an idle keep-alive connection', async () => {
+  test('an idle keep-alive connection is closed', async () => {
     const { status, closed } = await exchange(port, [headOf('GET', '/none')]);
     expect([status, closed]).toEqual([404, true]);
   });
 
-  test('closes a connection that never reads its responses', async () => {
+  test('a connection that never reads its responses is closed', async () => {
     const socket = await open(port);
     socket.pause();
     const body = JSON.stringify('x'.repeat(900_000));
     const request = headOf('POST', '/echo', `Content-Length: ${body.length}`) + body;
     const before = server.connections;
-    // More than the buffers of the system on the way take.
+    // More than the socket buffers hold.
     for (let sent = 0; sent < 20; sent++) socket.write(request);
     socket.on('error', () => {});
     await expect.poll(() => server.connections, { timeout: 10_000 }).toBe(before - 1);
     socket.destroy();
   });
 
-  test('keeps a silent connection open while its response is streamed', async () => {
+  test('a silent connection stays open while its response is streamed', async () => {
     const socket = await open(port);
     let text = '';
     socket.on('data', (bytes) => {
@@ -104,10 +104,10 @@ describe('a connection', () => {
     expect(text).toContain('over');
   });
 
-  test('buffers a bounded number of responses for a client that does not read', async () => {
+  test('the server buffers a bounded number of responses for an unread connection', async () => {
     const socket = await open(port);
     socket.pause();
-    // Whoever does not read may also be cut off.
+    // The server may reset the connection.
     socket.on('error', () => {});
     const body = JSON.stringify('x'.repeat(500_000));
     const request = headOf('POST', '/echo', `Content-Length: ${body.length}`) + body;
@@ -136,7 +136,7 @@ test('an internal error is described only in the log', async () => {
   expect(text).not.toContain('secret');
 });
 
-test('listening on a port in use is reported', async () => {
+test('listen rejects if the port is in use', async () => {
   const settings = settingsOf();
   const access = new AccessControl(settings, { bearer: async () => {} });
   const second = new HttpServer(new Router(), access, undefined, pino({ level: 'silent' }));

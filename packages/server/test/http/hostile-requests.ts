@@ -1,7 +1,7 @@
-/** Requests that are wrong in every way that we could think of, by a seed. */
+/** Generates invalid requests of many kinds by a seed. */
 import { headOf } from './raw.ts';
 
-/** A number from 0 to below 1, the same ones for the same seed. */
+/** Returns a seeded generator of numbers from 0 to below 1. */
 export function randomOf(seed: number): () => number {
   let state = seed >>> 0;
   return () => {
@@ -21,7 +21,7 @@ export interface HostileRequest {
 
 const MEGABYTE = 2 ** 20;
 
-/** Values as they stand in JSON, and things that do not. */
+/** JSON values, and texts that are not JSON. */
 const VALUES = [
   ...['0', '-0', '1', '-1', '1.5', '1e308', '1e400', '-1e400', '9007199254740992', '1e-400'],
   ...['NaN', 'Infinity', 'undefined', '0x10', '01', '+1', '1_000', '.5', '1.'],
@@ -52,7 +52,7 @@ const PATHS = [
   ...['/v1/forward-auth/ext-authz/a', '/healthz', '/readyz', '/metrics', '/', '/v1'],
   ...['/v1/series', '/v1/series?seconds=600', '/dashboard', '/dashboard/', '/dashboard/assets/x'],
 ];
-/** Of paths that take a body by another method than POST. */
+/** Paths whose body is sent with another method than POST. */
 const BODY_METHODS = [
   ['/v1/overrides/', 'PUT'],
   ['/v1/policies/', 'PATCH'],
@@ -130,7 +130,7 @@ export class HostileRequests {
     return drawn < 0.985 ? this.#deep() : this.#huge();
   }
 
-  /** An object whose fields have the right names more often than not, and hardly a right value. */
+  /** Returns a value. Most fields of objects have valid names, and few have valid values. */
   #value(depth: number): string {
     const drawn = this.#random();
     if (depth > 3 || drawn < 0.6) return this.#one(VALUES);
@@ -188,11 +188,11 @@ export class HostileRequests {
     return { kind: 'bytes', pieces: [this.#request('POST', this.#one(PATHS), bytes)] };
   }
 
-  /** Right ones and wrong ones in one packet. */
+  /** Returns valid and invalid requests in one packet. */
   #pipeline(): HostileRequest {
-    const right = this.#request('POST', '/v1/check', '{"policy":"few","key":"p"}');
+    const valid = this.#request('POST', '/v1/check', '{"policy":"few","key":"p"}');
     const requests = Array.from({ length: 1 + this.#below(20) }, () =>
-      this.#random() < 0.8 ? right : this.#request('POST', '/v1/check', this.#body()),
+      this.#random() < 0.8 ? valid : this.#request('POST', '/v1/check', this.#body()),
     );
     const end = Buffer.from(
       this.#one(['', 'garbage', '\0\0\0\0\r\n\r\n', 'GET /none HTTP/1.1\r\n']),
@@ -213,8 +213,8 @@ export class HostileRequests {
     const pieces = [headOf('POST', this.#one(PATHS), 'Transfer-Encoding: chunked')];
     for (let at = 0; at < body.length && at < 20 * size; at += size) {
       const chunk = Buffer.from(body.slice(at, at + size));
-      const response = this.#random() < 0.02 ? chunk.length + 1 : chunk.length;
-      pieces.push(`${response.toString(16)};x=y\r\n${chunk.toString('latin1')}\r\n`);
+      const length = this.#random() < 0.02 ? chunk.length + 1 : chunk.length;
+      pieces.push(`${length.toString(16)};x=y\r\n${chunk.toString('latin1')}\r\n`);
     }
     pieces.push('0\r\nTrailer: x\r\n\r\n');
     return { kind: 'chunks', pieces: [Buffer.from(pieces.join(''), 'latin1')], isCut: true };

@@ -1,9 +1,9 @@
-/** The service in a process of its own, so that its memory can be read and a crash be seen. */
+/** The service in a separate process, so that the test can read its memory and detect a crash. */
 import { pino } from 'pino';
 import { openStore, readSettings, startService } from 'sluice-server';
 
 let errors = 0;
-/** Nobody reads the log, but what the service could not explain is counted. */
+/** Counts the errors in the log. */
 const write = (line) => {
   if (JSON.parse(line).level >= 50) errors++;
 };

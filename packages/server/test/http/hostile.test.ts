@@ -17,7 +17,7 @@ const IDLE = isFull ? 5000 : 200;
 const SLOW = isFull ? 100 : 0;
 const AT_ONCE = 32;
 const SILENCE_MS = 30;
-const PATIENCE_MS = 20_000;
+const RESPONSE_TIMEOUT_MS = 20_000;
 const MEGABYTE = 2 ** 20;
 
 interface Reading {
@@ -51,7 +51,7 @@ interface Reply {
   readonly body: Buffer;
 }
 
-/** Returns the received responses; undefined if the last one is incomplete. */
+/** Returns the received responses, or undefined if the last one is incomplete. */
 function repliesIn(bytes: Buffer, isHead: boolean): Reply[] | undefined {
   const replies: Reply[] = [];
   for (let rest = bytes; rest.length > 0; ) {
@@ -59,10 +59,10 @@ function repliesIn(bytes: Buffer, isHead: boolean): Reply[] | undefined {
     if (end < 0) return undefined;
     const head = rest.subarray(0, end).toString('latin1');
     const status = statusOf(`${head}\r\n`);
-    const [, response] = /\r\ncontent-length: (\d+)/i.exec(head) ?? [];
-    // What Node refuses by itself has no length, and nothing comes after it.
-    const isLast = response === undefined && status !== 100;
-    const length = isHead ? 0 : isLast ? rest.length - end - 4 : Number(response ?? 0);
+    const [, contentLength] = /\r\ncontent-length: (\d+)/i.exec(head) ?? [];
+    // Responses that Node sends itself have no Content-Length and are the last ones.
+    const isLast = contentLength === undefined && status !== 100;
+    const length = isHead ? 0 : isLast ? rest.length - end - 4 : Number(contentLength ?? 0);
     if (rest.length < end + 4 + length) return undefined;
     if (status !== 100) replies.push({ status, body: rest.subarray(end + 4, end + 4 + length) });
     rest = rest.subarray(end + 4 + length);
@@ -70,22 +70,22 @@ function repliesIn(bytes: Buffer, isHead: boolean): Reply[] | undefined {
   return replies.length > 0 ? replies : undefined;
 }
 
-/** Sends a request; returns the response, or that an expected response is missing. */
+/** Sends a request. Resolves to the responses, or to 'hangs' without an expected response. */
 async function send({ kind, pieces, isCut = false }: HostileRequest): Promise<Reply[] | 'hangs'> {
   const socket = await open(port);
   const isHead = String(pieces[0]).startsWith('HEAD');
-  const came: Buffer[] = [];
+  const received: Buffer[] = [];
   const result = new Promise<Reply[] | 'hangs'>((resolve) => {
     const end = (hangs: boolean): void => {
       clearTimeout(timer);
       socket.destroy();
-      resolve(hangs ? 'hangs' : (repliesIn(Buffer.concat(came), isHead) ?? []));
+      resolve(hangs ? 'hangs' : (repliesIn(Buffer.concat(received), isHead) ?? []));
     };
-    const timer = setTimeout(() => end(!isCut), isCut ? SILENCE_MS : PATIENCE_MS);
+    const timer = setTimeout(() => end(!isCut), isCut ? SILENCE_MS : RESPONSE_TIMEOUT_MS);
     socket.on('data', (bytes) => {
-      came.push(bytes);
+      received.push(bytes);
       if (isCut) timer.refresh();
-      else if (repliesIn(Buffer.concat(came), isHead) !== undefined) end(false);
+      else if (repliesIn(Buffer.concat(received), isHead) !== undefined) end(false);
     });
     socket.on('close', () => end(false));
   });
@@ -94,17 +94,17 @@ async function send({ kind, pieces, isCut = false }: HostileRequest): Promise<Re
   return result;
 }
 
-/** However it ends: `once` would take a reset for a failure. */
+/** Resolves when the socket is closed. `once` would reject on a reset. */
 const closeOf = (socket: Socket): Promise<void> =>
   new Promise((resolve) => socket.once('close', () => resolve()));
 
-/** Connections on which nothing comes; those that are closed are opened again. */
-class IdleCrowd {
+/** Idle connections. Closed ones are opened again. */
+class IdleConnections {
   readonly #sockets = new Set<Socket>();
   #isOver = false;
   closed = 0;
 
-  async gather(count: number): Promise<void> {
+  async open(count: number): Promise<void> {
     while (this.#sockets.size < count) {
       await Promise.all(Array.from({ length: 50 }, () => this.#add()));
     }
@@ -127,15 +127,15 @@ class IdleCrowd {
     return this.#sockets.size;
   }
 
-  async leave(): Promise<void> {
+  async close(): Promise<void> {
     this.#isOver = true;
-    const gone = [...this.#sockets].map(closeOf);
+    const closed = [...this.#sockets].map(closeOf);
     for (const socket of this.#sockets) socket.destroy();
-    await Promise.all(gone);
+    await Promise.all(closed);
   }
 }
 
-/** Sends single bytes; returns what it received until it was cut off. */
+/** Sends single bytes until the connection is closed. Resolves to the received status. */
 async function slow(isBody: boolean): Promise<number> {
   const socket = await open(port);
   const head = headOf('POST', '/v1/check', 'Content-Length: 1000');
@@ -150,16 +150,16 @@ async function slow(isBody: boolean): Promise<number> {
   return statusOf(text);
 }
 
-/** A correct client that sends requests one after the other until stopped. */
+/** Starts a client that sends valid requests in sequence. Returns a function that stops it. */
 function healthyCaller(): () => Promise<number[]> {
   const statuses: number[] = [];
   let isOver = false;
   const body = JSON.stringify({ policy: 'healthy', key: 'caller' });
   const calls = (async () => {
     while (!isOver) {
-      const answer = await fetch(`http://127.0.0.1:${port}/v1/check`, { method: 'POST', body });
-      const { allowed } = (await answer.json()) as { allowed: boolean };
-      statuses.push(allowed ? answer.status : 0);
+      const response = await fetch(`http://127.0.0.1:${port}/v1/check`, { method: 'POST', body });
+      const { allowed } = (await response.json()) as { allowed: boolean };
+      statuses.push(allowed ? response.status : 0);
     }
   })();
   return async () => {
@@ -169,21 +169,21 @@ function healthyCaller(): () => Promise<number[]> {
   };
 }
 
-/** How many replies there were of each status; throws at the first that should not have been. */
+/** Resolves to the number of responses by status. Throws at the first unexpected response. */
 async function attack(count: number, seed: number): Promise<Map<number, number>> {
   const requests = new HostileRequests(seed);
   const statuses = new Map<number, number>();
-  let left = count;
+  let remaining = count;
   const worker = async (): Promise<void> => {
-    while (left-- > 0 && !hasExited) {
+    while (remaining-- > 0 && !hasExited) {
       const request = requests.next();
       const replies = await send(request);
-      const shown = (): string => String(request.pieces.join('')).slice(0, 500);
-      if (replies === 'hangs') throw new Error(`no answer to a ${request.kind}: ${shown()}`);
+      const excerpt = (): string => String(request.pieces.join('')).slice(0, 500);
+      if (replies === 'hangs') throw new Error(`no response to a ${request.kind}: ${excerpt()}`);
       for (const { status, body } of replies) {
         statuses.set(status, (statuses.get(status) ?? 0) + 1);
-        const isRight = [200, 302].includes(status) || (status >= 400 && status < 500);
-        if (!isRight) throw new Error(`${status} to a ${request.kind}: ${shown()}\n${body}`);
+        const isExpected = [200, 302].includes(status) || (status >= 400 && status < 500);
+        if (!isExpected) throw new Error(`${status} to a ${request.kind}: ${excerpt()}\n${body}`);
         if (body[0] === 0x7b) JSON.parse(new TextDecoder('utf8', { fatal: true }).decode(body));
       }
     }
@@ -192,21 +192,21 @@ async function attack(count: number, seed: number): Promise<Map<number, number>>
   return statuses;
 }
 
-describe('a service under hostile requests', () => {
-  test('responds 4xx to hostile requests and does not leak memory', async () => {
-    const crowd = new IdleCrowd();
-    // What grows once, up to the most that has to be done at a time, has grown then.
-    await crowd.gather(IDLE);
+describe('hostile HTTP requests', () => {
+  test('hostile requests get 4xx, and the service does not leak memory', async () => {
+    const idle = new IdleConnections();
+    // Structures that grow to the largest number of concurrent requests have grown after this.
+    await idle.open(IDLE);
     await attack(isFull ? 20_000 : 1000, SEED + 1);
     const before = await reading();
     const stopHealthy = healthyCaller();
-    const slowOnes = Array.from({ length: SLOW }, (_, each) => slow(each % 2 === 0));
+    const slowClients = Array.from({ length: SLOW }, (_, each) => slow(each % 2 === 0));
     const statuses = await attack(REQUESTS, SEED);
-    const slowStatuses = await Promise.all(slowOnes);
+    const slowStatuses = await Promise.all(slowClients);
     const healthy = await stopHealthy();
-    expect(crowd.size).toBeGreaterThan(IDLE * 0.9);
+    expect(idle.size).toBeGreaterThan(IDLE * 0.9);
     const after = await reading();
-    await crowd.leave();
+    await idle.close();
 
     expect(hasExited).toBe(false);
     expect(healthy.length).toBeGreaterThan(50);
@@ -218,7 +218,7 @@ describe('a service under hostile requests', () => {
     expect(after.errors).toBe(0);
     if (isFull) {
       const counts = { ...Object.fromEntries(statuses), healthy: healthy.length };
-      console.info(JSON.stringify({ before, after, counts, closedIdle: crowd.closed }));
+      console.info(JSON.stringify({ before, after, counts, closedIdle: idle.closed }));
     }
     expect((after.heapUsed - before.heapUsed) / MEGABYTE).toBeLessThan(16);
     expect((after.rss - before.rss) / MEGABYTE).toBeLessThan(64);

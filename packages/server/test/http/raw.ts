@@ -1,19 +1,19 @@
-/** Requests as bytes on a connection, for those that no client would send. */
+/** Sends requests as bytes, for requests that no client would send. */
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 
-export interface RawAnswer {
+export interface RawResponse {
   /** 0 if the connection closed without a response. */
   readonly status: number;
   readonly text: string;
-  /** Whether the server closed the connection, or the wait was over first. */
+  /** Whether the server closed the connection before the timeout. */
   readonly closed: boolean;
 }
 
 export const statusOf = (text: string): number =>
   Number(/^HTTP\/1\.1 (\d{3}) /.exec(text)?.[1] ?? 0);
 
-/** Whether a response is complete by its headers. */
+/** Returns whether a response is complete by its Content-Length. */
 export function isWhole(text: string): boolean {
   const head = text.indexOf('\r\n\r\n');
   if (head < 0) return false;
@@ -24,12 +24,12 @@ export function isWhole(text: string): boolean {
 export async function open(port: number, host = '127.0.0.1'): Promise<Socket> {
   const socket = connect(port, host);
   await once(socket, 'connect');
-  // What happens to it from now on is read from what came.
+  // Tests read the received text and whether the connection is closed.
   socket.on('error', () => {});
   return socket;
 }
 
-/** Sends all pieces, one after the other, and waits until the server closes or the time is up. */
+/** Sends all pieces. Resolves when the server closes, `until` returns true, or `waitMs` is over. */
 export async function exchange(
   port: number,
   pieces: readonly (string | Buffer)[],
@@ -37,10 +37,10 @@ export async function exchange(
     waitMs = 10_000,
     until = () => false,
   }: { waitMs?: number; until?: (text: string) => boolean } = {},
-): Promise<RawAnswer> {
+): Promise<RawResponse> {
   const socket = await open(port);
   let text = '';
-  const answer = new Promise<RawAnswer>((resolve) => {
+  const response = new Promise<RawResponse>((resolve) => {
     const end = (closed: boolean): void => {
       clearTimeout(timer);
       socket.destroy();
@@ -58,13 +58,13 @@ export async function exchange(
     socket.write(piece);
     await new Promise((resolve) => setImmediate(resolve));
   }
-  return answer;
+  return response;
 }
 
 export const headOf = (method: string, path: string, ...fields: readonly string[]): string =>
   [`${method} ${path} HTTP/1.1`, 'Host: 127.0.0.1', ...fields, '', ''].join('\r\n');
 
-/** A check as bytes. */
+/** Returns a check request as text. */
 export function checkText(body: unknown, ...fields: readonly string[]): string {
   const text = typeof body === 'string' ? body : JSON.stringify(body);
   const length = `Content-Length: ${Buffer.byteLength(text)}`;

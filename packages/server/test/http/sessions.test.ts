@@ -18,11 +18,11 @@ function setUp(token = TOKEN) {
   return { clock, sessions, session, text: sessions.textOf(session) };
 }
 
-/** Another character of the same alphabet in one place. */
+/** Replaces one character by another of the same alphabet. */
 const changedAt = (text: string, at: number): string =>
   text.slice(0, at) + (text[at] === 'a' ? 'b' : 'a') + text.slice(at + 1);
 
-describe('a session', () => {
+describe('Sessions', () => {
   test('a session is valid for exactly eight hours', () => {
     const { clock, sessions, session, text } = setUp();
     expect(session.expiresAtMs).toBe(START_MS + 8 * 3_600_000);
@@ -45,14 +45,14 @@ describe('a session', () => {
     expect(new Sessions(`${TOKEN}.`, clock).read(text)).toBeUndefined();
   });
 
-  test('rejects a session with any character changed', () => {
+  test('a session with any changed character is rejected', () => {
     const { sessions, text } = setUp();
     for (let at = 0; at < text.length; at++) {
       expect([at, sessions.read(changedAt(text, at))]).toEqual([at, undefined]);
     }
   });
 
-  test('rejects another base64url text of the same bytes', () => {
+  test('another base64url text of the same signature bytes is rejected', () => {
     const { sessions, text } = setUp();
     const alphabet = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_';
     const start = text.slice(0, -1);
@@ -60,7 +60,7 @@ describe('a session', () => {
     expect(read).toEqual([text.at(-1)]);
   });
 
-  test('rejects a changed expiry or id with an old signature', () => {
+  test('a changed expiry or id with an old signature is rejected', () => {
     const { sessions, text } = setUp();
     const [version, end, id, signature] = text.split('.');
     const later = (Number.parseInt(end, 36) + 1).toString(36);
@@ -124,22 +124,22 @@ describe('ended sessions', () => {
     const first = sessions.open();
     sessions.end(first);
     clock.advance(1);
-    const kept = sessions.open();
+    const newest = sessions.open();
     for (let count = 0; count < 10_000; count++) sessions.end(sessions.open());
     expect(sessions.ended.sessions).toHaveLength(10_000);
-    // Who is not remembered any more takes those with it that are not younger.
-    expect([oldest, first, kept].map((each) => sessions.isGood(each))).toEqual([
+    // When an ended session is dropped, all sessions that are not newer become invalid.
+    expect([oldest, first, newest].map((each) => sessions.isGood(each))).toEqual([
       ...[false, false, true],
     ]);
-    const learned = new Sessions(TOKEN, clock);
-    learned.learn(sessions.ended);
-    expect([oldest, first, kept].map((each) => learned.isGood(each))).toEqual([
+    const imported = new Sessions(TOKEN, clock);
+    imported.learn(sessions.ended);
+    expect([oldest, first, newest].map((each) => imported.isGood(each))).toEqual([
       ...[false, false, true],
     ]);
   });
 });
 
-describe('cookies', () => {
+describe('session cookies', () => {
   test('session cookies are found by their whole name at any position', () => {
     const found: readonly [string | undefined, readonly string[]][] = [
       [undefined, []],

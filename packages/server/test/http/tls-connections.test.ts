@@ -1,5 +1,5 @@
 /**
- * Connections over TLS end as those without do: stalled, silent, idle and when the service stops.
+ * TLS connections are closed like plain ones: stalled, silent, idle, and on shutdown.
  */
 import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
@@ -18,7 +18,7 @@ import { type TlsFiles, writeTlsFiles } from '../tls-pair.ts';
 import { headOf, open } from './raw.ts';
 
 const short = { ...BOUNDS, stalledMs: 300, connectionsCheckingInterval: 50 };
-/** Longer than all that is expected here, so that the end of a drain shows as a failure. */
+/** Longer than the test timeout, so that a drain that waits for its end fails the test. */
 const DRAIN_MS = 60_000;
 
 let folder: string;
@@ -49,7 +49,7 @@ async function start(bounds = short): Promise<HttpServer> {
   return server;
 }
 
-async function secure(): Promise<TLSSocket> {
+async function openTls(): Promise<TLSSocket> {
   const socket = connectTls({ port, host: '127.0.0.1', rejectUnauthorized: false });
   await once(socket, 'secureConnect');
   socket.on('error', () => {});
@@ -59,10 +59,10 @@ async function secure(): Promise<TLSSocket> {
 const ended = (socket: { once(event: 'close', listener: () => void): unknown }): Promise<void> =>
   new Promise((resolve) => socket.once('close', resolve));
 
-describe('a connection over TLS', () => {
-  test('closes a TLS connection whose client never reads', async () => {
+describe('TLS connections', () => {
+  test('a TLS connection whose client never reads is closed', async () => {
     const running = await start();
-    const socket = await secure();
+    const socket = await openTls();
     socket.pause();
     socket.write(headOf('GET', '/large'));
     await expect.poll(() => running.inFlight + running.connections, { timeout: 20_000 }).toBe(1);
@@ -70,11 +70,11 @@ describe('a connection over TLS', () => {
     socket.destroy();
   });
 
-  test('closes a TLS connection without a complete handshake', async () => {
+  test('a TLS connection without a complete handshake is closed', async () => {
     const running = await start();
     const silent = await open(port);
     const slow = await open(port);
-    // The head of a record that announces more than ever comes.
+    // The header of a record that is longer than the data that follows.
     slow.write(Buffer.from([0x16, 0x03, 0x01, 0x20, 0x00, 0x01]));
     const drip = setInterval(() => slow.write(Buffer.from([0])), 50);
     await expect.poll(() => running.connections, { timeout: 20_000 }).toBe(0);
@@ -85,7 +85,7 @@ describe('a connection over TLS', () => {
 
   test('shutdown closes a TLS connection after the response in flight', async () => {
     const running = await start(BOUNDS);
-    const socket = await secure();
+    const socket = await openTls();
     let text = '';
     socket.on('data', (bytes) => {
       text += bytes;
@@ -101,12 +101,12 @@ describe('a connection over TLS', () => {
 
   test('a silent TLS connection does not delay shutdown', async () => {
     const running = await start(BOUNDS);
-    const sockets = [await secure(), await open(port)];
+    const sockets = [await openTls(), await open(port)];
     for (const socket of sockets) socket.resume();
     await expect.poll(() => running.connections, { timeout: 20_000 }).toBe(2);
     const startMs = monotonicMs();
     await running.close(DRAIN_MS);
-    // They are closed after 5 s, long before the drain is over.
+    // They are closed after 5 s, long before the end of the drain time.
     expect(monotonicMs() - startMs).toBeLessThan(DRAIN_MS / 2);
   });
 });

@@ -15,11 +15,11 @@ const START_MS = 1_763_200_000_000;
 const settled = () => new Promise((resolve) => setImmediate(resolve));
 
 /** A listener that stores what it receives. */
-class Ear implements Listener {
+class TestListener implements Listener {
   isAdmitted = true;
   isSlow = false;
   ended: EndReason | undefined = undefined;
-  // biome-ignore lint/suspicious/noExplicitAny: tests look into whatever came.
+  // biome-ignore lint/suspicious/noExplicitAny: tests read any field of an event.
   readonly events: (readonly [event: string, data: any])[] = [];
 
   constructor(readonly filter: DenialFilter = {}) {}
@@ -37,7 +37,7 @@ class Ear implements Listener {
   }
 }
 
-/** The part of a process that allows `second mod 10` calls in each second. */
+/** Returns the tick of a process that allows `second mod 10` calls in each second. */
 function partOf({ startMs, seconds, filters }: TickRequest): TickPart {
   const zeros = Array(seconds).fill(0);
   const allowed = zeros.map((_, at) => (startMs / 1000 + at) % 10);
@@ -57,45 +57,45 @@ function partOf({ startMs, seconds, filters }: TickRequest): TickPart {
 
 function setUp() {
   const clock = new PendingClock(START_MS + 400);
-  const questions: TickRequest[] = [];
+  const requests: TickRequest[] = [];
   const source: FeedSource = {
     listen: async () => [{ startedAtMs: START_MS - 5000 }],
-    tick: async (question) => {
-      questions.push(question);
-      return [partOf(question)];
+    tick: async (request) => {
+      requests.push(request);
+      return [partOf(request)];
     },
   };
   const feed = new Feed(source, pino({ level: 'silent' }), clock);
-  const join = async (ear = new Ear()): Promise<Ear> => {
-    feed.join(ear);
+  const join = async (listener = new TestListener()): Promise<TestListener> => {
+    feed.join(listener);
     await settled();
-    return ear;
+    return listener;
   };
   const pass = async (ms: number): Promise<void> => {
     clock.advance(ms);
     await settled();
   };
-  return { clock, questions, source, feed, join, pass };
+  return { clock, requests, source, feed, join, pass };
 }
 
-describe('the feed', () => {
-  test('does not poll without listeners', async () => {
-    const { clock, questions, feed, join, pass } = setUp();
+describe('Feed', () => {
+  test('the feed does not poll without listeners', async () => {
+    const { clock, requests, feed, join, pass } = setUp();
     await pass(5000);
     feed.changed('policies');
-    expect([questions.length, clock.pending]).toEqual([0, 0]);
-    const ear = await join();
+    expect([requests.length, clock.pending]).toEqual([0, 0]);
+    const listener = await join();
     feed.changed('policies');
-    feed.leave(ear);
+    feed.leave(listener);
     expect(clock.pending).toBe(0);
     await pass(5000);
-    expect(questions).toEqual([]);
+    expect(requests).toEqual([]);
   });
 
-  test('sends hello, then each completed second once', async () => {
+  test('a listener receives hello, then each completed second once', async () => {
     const { join, pass } = setUp();
-    const ear = await join();
-    expect(ear.events).toEqual([
+    const listener = await join();
+    expect(listener.events).toEqual([
       [
         'hello',
         {
@@ -105,92 +105,97 @@ describe('the feed', () => {
       ],
     ]);
     await pass(599);
-    expect(ear.ticks).toEqual([]);
+    expect(listener.ticks).toEqual([]);
     await pass(1);
     await pass(1000);
-    expect(ear.ticks.map(({ atMs }) => atMs)).toEqual([START_MS, START_MS + 1000]);
-    expect(ear.ticks.map(({ total }) => total.allowed)).toEqual([0, 1]);
-    // Nothing happened in the first.
-    expect(ear.ticks.map(({ policies }) => policies.length)).toEqual([0, 1]);
+    expect(listener.ticks.map(({ atMs }) => atMs)).toEqual([START_MS, START_MS + 1000]);
+    expect(listener.ticks.map(({ total }) => total.allowed)).toEqual([0, 1]);
+    // The first second has no decisions.
+    expect(listener.ticks.map(({ policies }) => policies.length)).toEqual([0, 1]);
   });
 
-  test('polls once for all listeners, and once per distinct filter', async () => {
-    const { questions, join, pass } = setUp();
+  test('the feed polls once for all listeners, with each distinct filter once', async () => {
+    const { requests, join, pass } = setUp();
     const same = { policy: 'p', key: 'a*' };
-    const ears = await Promise.all([
-      ...[new Ear(), new Ear(), new Ear(same), new Ear({ ...same })].map((ear) => join(ear)),
+    const listeners = await Promise.all([
+      ...[
+        new TestListener(),
+        new TestListener(),
+        new TestListener(same),
+        new TestListener({ ...same }),
+      ].map((listener) => join(listener)),
     ]);
     await pass(1000);
-    expect(questions).toHaveLength(1);
-    expect(questions[0].filters).toEqual([{}, same]);
-    for (const { ticks } of ears) expect(ticks).toHaveLength(1);
+    expect(requests).toHaveLength(1);
+    expect(requests[0].filters).toEqual([{}, same]);
+    for (const { ticks } of listeners) expect(ticks).toHaveLength(1);
   });
 
-  test('sends delayed seconds once and in order', async () => {
-    const { clock, source, questions, join, pass } = setUp();
-    const ear = await join();
+  test('delayed seconds are sent once and in order', async () => {
+    const { clock, source, requests, join, pass } = setUp();
+    const listener = await join();
     const { tick } = source;
-    let answer = (): void => {};
-    source.tick = (question) => {
-      questions.push(question);
+    let reply = (): void => {};
+    source.tick = (request) => {
+      requests.push(request);
       return new Promise((resolve) => {
-        answer = () => resolve([partOf(question)]);
+        reply = () => resolve([partOf(request)]);
       });
     };
     await pass(600);
     // No further poll before the reply.
     await pass(3200);
-    expect(questions).toHaveLength(1);
+    expect(requests).toHaveLength(1);
     source.tick = tick;
-    answer();
+    reply();
     await settled();
     await pass(800);
-    const seconds = ear.ticks.map(({ atMs }) => (atMs - START_MS) / 1000);
+    const seconds = listener.ticks.map(({ atMs }) => (atMs - START_MS) / 1000);
     expect(seconds).toEqual([0, 1, 2, 3, 4]);
     expect(clock.pending).toBe(1);
   });
 
-  test('sends the seconds of a failed tick with the next one', async () => {
+  test('the seconds of a failed tick are sent with the next one', async () => {
     const { source, join, pass } = setUp();
-    const ear = await join();
+    const listener = await join();
     const { tick } = source;
-    source.tick = async () => Promise.reject(new Error('nobody answers'));
+    source.tick = async () => Promise.reject(new Error('no reply'));
     await pass(600);
     source.tick = async () => [];
     await pass(1000);
     source.tick = tick;
     await pass(1000);
-    expect(ear.ticks.map(({ atMs }) => (atMs - START_MS) / 1000)).toEqual([0, 1, 2]);
+    expect(listener.ticks.map(({ atMs }) => (atMs - START_MS) / 1000)).toEqual([0, 1, 2]);
   });
 
-  test('does not send seconds older than ten', async () => {
+  test('seconds that are more than ten seconds old are not sent', async () => {
     const { clock, join, pass } = setUp();
-    const ear = await join();
+    const listener = await join();
     clock.set(START_MS + 60_000);
     await pass(500);
-    expect(ear.ticks).toHaveLength(10);
-    expect(ear.ticks.at(-1).atMs).toBe(START_MS + 59_000);
+    expect(listener.ticks).toHaveLength(10);
+    expect(listener.ticks.at(-1).atMs).toBe(START_MS + 59_000);
   });
 
-  test('pauses if the clock is set back a little, and follows it if far', async () => {
+  test('the feed pauses if the clock is set back a little, and follows it if far', async () => {
     const { clock, join, pass } = setUp();
-    const ear = await join();
-    const toldIn = async (seconds: number): Promise<readonly number[]> => {
-      const before = ear.ticks.length;
+    const listener = await join();
+    const secondsSentIn = async (seconds: number): Promise<readonly number[]> => {
+      const before = listener.ticks.length;
       for (let second = 0; second < seconds; second++) await pass(1000);
-      return ear.ticks.slice(before).map(({ atMs }) => (atMs - START_MS) / 1000);
+      return listener.ticks.slice(before).map(({ atMs }) => (atMs - START_MS) / 1000);
     };
-    expect(await toldIn(4)).toEqual([0, 1, 2, 3]);
+    expect(await secondsSentIn(4)).toEqual([0, 1, 2, 3]);
     clock.offsetMs = -2000;
-    expect(await toldIn(2)).toEqual([]);
-    expect(await toldIn(2)).toEqual([4, 5]);
+    expect(await secondsSentIn(2)).toEqual([]);
+    expect(await secondsSentIn(2)).toEqual([4, 5]);
     clock.offsetMs = -3_602_000;
-    expect(await toldIn(3)).toEqual([-3594, -3593, -3592]);
+    expect(await secondsSentIn(3)).toEqual([-3594, -3593, -3592]);
     clock.offsetMs = -2000;
-    expect((await toldIn(1)).at(-1)).toBe(9);
+    expect((await secondsSentIn(1)).at(-1)).toBe(9);
   });
 
-  test('ends listeners without access and slow ones', async () => {
+  test('listeners without access and slow listeners are ended', async () => {
     const { clock, feed, join, pass } = setUp();
     const [expired, slow] = [await join(), await join()];
     expired.isAdmitted = false;
@@ -201,35 +206,35 @@ describe('the feed', () => {
     expect(slow.ticks).toEqual([]);
   });
 
-  test('sends changes at once, and several within 50 ms as one', async () => {
+  test('changes are sent at once, and equal ones within 50 ms only once', async () => {
     const { feed, join, pass } = setUp();
-    const ear = await join();
+    const listener = await join();
     for (let change = 0; change < 1000; change++) feed.changed('overrides');
     feed.changed('policies', 'overrides');
     await pass(50);
-    expect(ear.events.slice(1)).toEqual([
+    expect(listener.events.slice(1)).toEqual([
       ['changed', { what: 'overrides' }],
       ['changed', { what: 'policies' }],
     ]);
     feed.changed('policies');
     await pass(50);
-    expect(ear.events.slice(3)).toEqual([['changed', { what: 'policies' }]]);
+    expect(listener.events.slice(3)).toEqual([['changed', { what: 'policies' }]]);
   });
 
-  test('close ends current and later listeners, and leaves no timer', async () => {
+  test('close ends current and later listeners and cancels all timers', async () => {
     const { clock, feed, join, pass } = setUp();
-    const ears = [await join(), await join()];
+    const listeners = [await join(), await join()];
     feed.changed('policies');
     feed.close();
     feed.close();
-    expect(ears.map(({ ended }) => ended)).toEqual(['stopping', 'stopping']);
+    expect(listeners.map(({ ended }) => ended)).toEqual(['stopping', 'stopping']);
     expect((await join()).ended).toBe('stopping');
     expect(clock.pending).toBe(0);
     await pass(5000);
     expect(clock.pending).toBe(0);
   });
 
-  test('merges the parts of all processes and reports the worst store state', async () => {
+  test('a tick merges all processes and contains the worst store state', async () => {
     const { source, join, pass } = setUp();
     const stores: readonly TickPart['store'][] = [
       { kind: 'redis', up: true, breaker: 'closed', latencyMs: 0.5 },
@@ -238,12 +243,12 @@ describe('the feed', () => {
     const waits = [Array(15).fill(0), Array(15).fill(0)];
     waits[0][0] = 99;
     waits[1][9] = 1;
-    source.tick = async (question) =>
-      stores.map((store, at) => ({ ...partOf(question), store, durations: [waits[at]] }));
-    const ear = await join();
+    source.tick = async (request) =>
+      stores.map((store, at) => ({ ...partOf(request), store, durations: [waits[at]] }));
+    const listener = await join();
     await pass(600);
     await pass(1000);
-    expect(ear.ticks[1]).toMatchObject({
+    expect(listener.ticks[1]).toMatchObject({
       total: { allowed: 2 },
       policies: [{ name: 'p', allowed: 2 }],
       store: { kind: 'redis', up: false, breaker: 'open', latencyMs: 0.5 },
@@ -263,8 +268,8 @@ test('a process exits after its services are closed, also with open streams', as
     const load = async () => config;
     const log = makeLog(settings);
     const service = await startService({ settings, store, log, config, load });
-    const answer = await fetch(service.url + '/v1/events?key=a');
-    const reader = answer.body.getReader();
+    const response = await fetch(service.url + '/v1/events?key=a');
+    const reader = response.body.getReader();
     let text = '';
     const decoder = new TextDecoder();
     while (!text.includes('event: tick')) text += decoder.decode((await reader.read()).value);
@@ -282,7 +287,7 @@ test('a process exits after its services are closed, also with open streams', as
   expect(stdout.trim()).toBe('event: end\ndata: {"why":"stopping"}');
 });
 
-describe('collected denials', () => {
+describe('DenialCollectors', () => {
   function collecting() {
     const clock = new PendingClock(START_MS);
     const policies = [policy('few', 1, '1h'), policy('none', 1, '1m', { shadow: true })];
@@ -374,18 +379,13 @@ describe('collected denials', () => {
 
   test('denials of inline limits are found by their label', () => {
     const { decisionService, collectors } = collecting();
-    const filters = [{ policy: '(request)' }, { policy: 'sluice.visitor' }, { policy: 'few' }];
+    const filters = [{ policy: '(request)' }, { policy: 'sluice.inline' }, { policy: 'few' }];
     collectors.take('a', filters);
-    const limit = decisionService.inlineLimit(
-      'sluice.visitor',
-      { limit: 1, window: '10s' },
-      'k',
-      1,
-    );
+    const limit = decisionService.inlineLimit('sluice.inline', { limit: 1, window: '10s' }, 'k', 1);
     decisionService.decide([limit]);
     decisionService.decide([limit]);
     const [byLabel, byName, other] = collectors.take('a', filters);
-    expect(byLabel.denials).toMatchObject([{ policy: 'sluice.visitor', windowMs: 10_000 }]);
+    expect(byLabel.denials).toMatchObject([{ policy: 'sluice.inline', windowMs: 10_000 }]);
     expect(byName).toEqual(byLabel);
     expect(other.denials).toEqual([]);
   });

@@ -25,13 +25,13 @@ function setUp(policies = [policy('few', 4, '1h'), policy('many', 100, '1h')]) {
   const durations = new Map<string, Observations>();
   const history = new History({ counters, durations }, clock);
   let keys = 0;
-  /** This many calls, each with another key. */
+  /** Decides `count` calls, each with another key. */
   const call = (name: string, count = 1, cost = 1) => {
     for (let at = 0; at < count; at++) {
       decisionService.decide(decisionService.limits([{ policy: name, key: `k${keys++}`, cost }]));
     }
   };
-  /** What the last seconds have, up to the last that is over. */
+  /** Returns the counts of the last complete seconds. */
   const last = (seconds: number): Counts => {
     history.record();
     return history.total({ startMs: history.lastMs - (seconds - 1) * 1000, seconds });
@@ -39,8 +39,8 @@ function setUp(policies = [policy('few', 4, '1h'), policy('many', 100, '1h')]) {
   return { clock, decisionService, counters, durations, history, call, last };
 }
 
-describe('the history', () => {
-  test('records the decisions of each second of the wall clock', () => {
+describe('History', () => {
+  test('the history contains the decisions of each second of the wall clock', () => {
     const { clock, history, call, last } = setUp();
     history.start();
     call('few', 2);
@@ -58,7 +58,7 @@ describe('the history', () => {
     ]);
   });
 
-  test('counts denials, and a released limit as neither allowed nor denied', () => {
+  test('denials are counted, and a released limit is neither allowed nor denied', () => {
     const { clock, decisionService, history, last } = setUp();
     const both = decisionService.limits([
       { policy: 'few', key: 'a', cost: 3 },
@@ -77,7 +77,7 @@ describe('the history', () => {
     ]);
   });
 
-  test('records the fullest key of each second, or null', () => {
+  test('the fullest key of each second is recorded, or null without decisions', () => {
     const { clock, decisionService, call, last } = setUp();
     const ada = decisionService.limits([{ policy: 'few', key: 'ada' }]);
     call('many', 1, 50);
@@ -91,16 +91,16 @@ describe('the history', () => {
     expect(last(1).fullest).toEqual([null]);
     decisionService.decide(ada);
     clock.set(START_MS + 4000);
-    // The limit is used up without a denial.
+    // The limit is exhausted without a denial.
     expect(last(1)).toMatchObject({ denied: [0], fullest: [1] });
     decisionService.decide(decisionService.limits([{ policy: 'few', key: 'bob', cost: 3 }]));
     decisionService.decide(decisionService.limits([{ policy: 'few', key: 'bob', cost: 3 }]));
     clock.set(START_MS + 5000);
-    // One is left, but who was denied was at the limit.
+    // One remains, but the denied key counts as full.
     expect(last(1)).toMatchObject({ denied: [1], fullest: [1] });
   });
 
-  test('records denials and fullness of shadow limits', () => {
+  test('denials and fullness of shadow limits are recorded', () => {
     const { clock, decisionService, last, history } = setUp([
       policy('watched', 2, '1h', { shadow: true }),
     ]);
@@ -116,7 +116,7 @@ describe('the history', () => {
     expect(last(1)).toMatchObject({ fullest: [1] });
   });
 
-  test('keeps all 600 seconds of a rarely used policy', () => {
+  test('the history keeps all 600 seconds of a rarely used policy', () => {
     const { clock, history, call, last } = setUp();
     const calls = (second: number): number => (second % 7 === 0 && second % 400 < 150 ? 2 : 0);
     for (let second = 0; second < 1500; second++) {
@@ -135,10 +135,10 @@ describe('the history', () => {
     }
   });
 
-  test('counts degraded checks without a fullness', async () => {
+  test('degraded checks are counted without a fullness', async () => {
     const store = withFailurePolicy(
       Object.assign(memoryStore(), {
-        decide: async () => Promise.reject(new Error('gone')),
+        decide: async () => Promise.reject(new Error('unavailable')),
       }),
     );
     const decisionService = new DecisionService(store, [policy('few', 4, '1h')]);
@@ -162,7 +162,7 @@ describe('the history', () => {
     expect(history.total({ startMs: START_MS + 1000, seconds: 1 }).fullest).toEqual([0.75]);
   });
 
-  test('counts a late recording to the first second', () => {
+  test('decisions of a late recording are counted to its first second', () => {
     const { clock, call, last } = setUp();
     call('many', 3);
     clock.set(START_MS + 5300);
@@ -172,7 +172,7 @@ describe('the history', () => {
     expect(last(7).allowed).toEqual([0, 3, 0, 0, 0, 0, 2]);
   });
 
-  test('keeps ten minutes', () => {
+  test('the history keeps ten minutes', () => {
     const { clock, history, call, last } = setUp();
     history.start();
     for (let second = 0; second < 2 * HISTORY_SECONDS; second++) {
@@ -183,12 +183,12 @@ describe('the history', () => {
     expect(allowed.reduce((sum, count) => sum + count)).toBe(HISTORY_SECONDS);
     const older = { startMs: history.lastMs - HISTORY_SECONDS * 1000, seconds: 1 };
     expect(history.total(older).allowed).toEqual([0]);
-    // After a night in which the machine slept, nothing of yesterday is left.
+    // After twelve hours without a recording, no old count remains.
     clock.set(clock.now() + 12 * 3_600_000);
     expect(new Set(last(HISTORY_SECONDS).allowed)).toEqual(new Set([0]));
   });
 
-  test('pauses when the clock is set back a little, and loses nothing', () => {
+  test('the history loses no count when the clock is set back a little', () => {
     const { clock, call, last } = setUp();
     call('many', 3);
     clock.set(START_MS + 4000);
@@ -202,7 +202,7 @@ describe('the history', () => {
     expect(last(5).allowed).toEqual([3, 0, 0, 0, 5]);
   });
 
-  test('restarts when the clock is set back by an hour, without negative counts', () => {
+  test('the history restarts when the clock is set back by an hour', () => {
     const { clock, call, last, history } = setUp();
     history.start();
     call('many', 3);
@@ -213,12 +213,12 @@ describe('the history', () => {
     call('many', 2);
     clock.advance(600);
     expect(last(4).allowed).toEqual([0, 0, 5, 2]);
-    // What was counted before has not been yet, also when that time comes.
+    // The earlier counts are deleted and do not appear when the clock reaches their time again.
     clock.set(START_MS + 5000);
     expect(last(5).allowed).toEqual([0, 0, 0, 0, 0]);
   });
 
-  test('deletes later seconds when the clock is set back within ten minutes', () => {
+  test('later seconds are deleted when the clock is set back within ten minutes', () => {
     const { clock, call, last, history } = setUp();
     history.start();
     for (let second = 0; second < 60; second++) {
@@ -233,7 +233,7 @@ describe('the history', () => {
     expect(last(50).allowed).toEqual([...Array(29).fill(1), 9, ...Array(20).fill(0)]);
   });
 
-  test('allocates nothing for policies without traffic', () => {
+  test('the history contains only policies with traffic', () => {
     const names = Array.from({ length: MAX_LABELS + 20 }, (_, at) => `p${at}`);
     const { clock, call, history } = setUp(names.map((name) => policy(name, 5, '1h')));
     call('p7');
@@ -248,7 +248,7 @@ describe('the history', () => {
     expect(new Map(activity).get(OF_OTHERS)).toBe(20);
   });
 
-  test('records the duration of decisions per second', () => {
+  test('the durations of decisions are recorded per second', () => {
     const { clock, durations, history } = setUp();
     const http = new Observations();
     const grpc = new Observations();
@@ -266,7 +266,7 @@ describe('the history', () => {
     expect(new Set(third)).toEqual(new Set([0]));
   });
 
-  test('stop cancels the timer', () => {
+  test('stop cancels the timer of the history', () => {
     const { clock, history } = setUp();
     expect(clock.pending).toBe(0);
     history.start();
@@ -278,7 +278,7 @@ describe('the history', () => {
   });
 });
 
-describe('the report of a series', () => {
+describe('seriesReport', () => {
   const sourceOf = (...histories: readonly History[]): SeriesSource => ({
     outlines: async (span) => histories.map((each) => outlineOf(each, span)),
     policies: async (span, names) => histories.map((each) => each.policies(span, names)),
@@ -336,7 +336,7 @@ describe('the report of a series', () => {
   });
 });
 
-describe('a quantile of a histogram', () => {
+describe('quantileOf', () => {
   const bucketsOf = (...seconds: readonly number[]) => {
     const all = new Observations();
     for (const each of seconds) all.add(each);

@@ -1,7 +1,7 @@
 /**
- * Prints, as JSON, the bytes that top keys and history take for 1,000 policies: when each was used
- * once in both generations, when each was then flooded with the longest keys, and when twelve
- * minutes have passed without a request. Started with --expose-gc.
+ * Prints, as JSON, the memory of top keys and history for 1,000 policies: after each was used once
+ * in both generations, after each was flooded with the longest keys, and after twelve minutes
+ * without a request. Started with --expose-gc.
  */
 import { ManualClock } from 'sluice';
 import { History } from '../../dist/observe/history.js';

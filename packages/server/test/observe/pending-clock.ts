@@ -1,9 +1,9 @@
-/** A clock that stands still, and knows how many still wait to be woken. */
+/** A manual clock that counts its pending timers. */
 import { ManualClock } from 'sluice';
 
 export class PendingClock extends ManualClock {
   pending = 0;
-  /** By how much the wall clock was set forward; who waits, waits as long as before. */
+  /** Offset of the wall clock. Pending timers are not affected. */
   offsetMs = 0;
 
   override now(): number {

@@ -1,5 +1,5 @@
 /**
- * Prints by how many bytes the memory of a service grows when each of 1,000 policies gets its first
+ * Prints the growth of a service's memory in bytes when each of 1,000 policies receives its first
  * request. Started with --expose-gc.
  */
 import { once } from 'node:events';
@@ -24,8 +24,8 @@ const agent = new Agent({ keepAlive: true, maxSockets: 1 });
 async function check(policy) {
   const sent = request(`${service.url}/v1/check`, { method: 'POST', agent });
   sent.end(JSON.stringify({ policy, key: 'a' }));
-  const [answer] = await once(sent, 'response');
-  await once(answer.resume(), 'end');
+  const [response] = await once(sent, 'response');
+  await once(response.resume(), 'end');
 }
 
 async function usedBytes() {

@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest';
 import type { DescriptorConfig, RuleConfig } from '../../src/config/model.ts';
 import { DescriptorRules, type Entries, keyOf } from '../../src/rules/descriptor-rules.ts';
 
-/** `at('user=ann', limit)`, `at('user', limit)`, `at('user=a*', undefined, at(...))` */
+/** Returns a descriptor: `at('user=ann', 'policy')`, `at('user=a*', undefined, at(...))`. */
 function at(step: string, policy?: string, ...descriptors: DescriptorConfig[]): DescriptorConfig {
   const [key, value] = step.split('=');
   return {
@@ -14,8 +14,8 @@ function at(step: string, policy?: string, ...descriptors: DescriptorConfig[]): 
   };
 }
 
-/** `of('user=ann', 'path=/')` */
-const of = (...steps: string[]): Entries =>
+/** Returns the entries of a request: `entriesOf('user=ann', 'path=/')`. */
+const entriesOf = (...steps: string[]): Entries =>
   steps.map((step) => {
     const [key, value = ''] = step.split('=');
     return { key, value };
@@ -40,14 +40,14 @@ function ruleOf(
 const treeOf = (...descriptors: DescriptorConfig[]): DescriptorRules =>
   new DescriptorRules([], [{ domain: 'd', descriptors }]);
 
-/** The policies and keys that are found. */
+/** Returns the found policies and keys, or the kind of the result. */
 function found(rules: DescriptorRules, entries: Entries): readonly string[] | string | undefined {
   const limits = rules.find('d', entries);
   if (limits?.kind !== 'limited') return limits?.kind;
   return limits.limits.map(({ policy, key }) => `${policy} ${key}`);
 }
 
-describe('a tree of descriptors', () => {
+describe('trees of descriptors', () => {
   const rules = treeOf(
     at('a', 'any'),
     at('a=1', 'one'),
@@ -64,40 +64,40 @@ describe('a tree of descriptors', () => {
     ['a=2', 'any a:2'],
     ['a=', 'any a:'],
     ['a=1*', 'first pattern a:1*'],
-  ])('%s matches the exact value, else the first pattern, else the key', (step, expected) => {
-    expect(found(rules, of(step))).toEqual([expected]);
+  ])('the entry %s matches the descriptor with policy and key "%s"', (step, expected) => {
+    expect(found(rules, entriesOf(step))).toEqual([expected]);
   });
 
-  test('is searched without backtracking', () => {
-    expect(found(rules, of('b=x', 'd=1'))).toBeUndefined();
-    expect(found(rules, of('b=y', 'd=1'))).toEqual(['d under b b:y:d:1']);
-    expect(found(rules, of('b=x'))).toBeUndefined();
+  test('a tree is searched without backtracking', () => {
+    expect(found(rules, entriesOf('b=x', 'd=1'))).toBeUndefined();
+    expect(found(rules, entriesOf('b=y', 'd=1'))).toEqual(['d under b b:y:d:1']);
+    expect(found(rules, entriesOf('b=x'))).toBeUndefined();
   });
 
-  test('matches all entries in order', () => {
-    expect(found(rules, of('b=y', 'c=1'))).toEqual(['under b b:y:c:1']);
-    expect(found(rules, of('c=1', 'b=y'))).toBeUndefined();
-    expect(found(rules, of('b=y', 'c=1', 'c=1'))).toBeUndefined();
+  test('a tree matches all entries in order', () => {
+    expect(found(rules, entriesOf('b=y', 'c=1'))).toEqual(['under b b:y:c:1']);
+    expect(found(rules, entriesOf('c=1', 'b=y'))).toBeUndefined();
+    expect(found(rules, entriesOf('b=y', 'c=1', 'c=1'))).toBeUndefined();
   });
 
-  test('does not apply to other domains', () => {
+  test('a tree does not apply to other domains', () => {
     expect(rules.hasDomain('d')).toBe(true);
     for (const domain of ['e', '', '__proto__', 'constructor']) {
       expect(rules.hasDomain(domain)).toBe(false);
-      expect(rules.find(domain, of('a=1'))).toBeUndefined();
+      expect(rules.find(domain, entriesOf('a=1'))).toBeUndefined();
     }
   });
 
-  test('does not match names of Object.prototype', () => {
+  test('names of Object.prototype match only if they are declared', () => {
     for (const name of ['__proto__', 'constructor', 'toString', 'hasOwnProperty', 'get', 'size']) {
-      expect(found(rules, of(`${name}=x`))).toBeUndefined();
-      expect(found(rules, of(`b=${name}`, `${name}=1`))).toBeUndefined();
-      expect(found(treeOf(at(name, 'p')), of(`${name}=x`))).toEqual([`p ${name}:x`]);
-      expect(found(treeOf(at(`k=${name}`, 'p')), of(`k=${name}`))).toEqual([`p k:${name}`]);
+      expect(found(rules, entriesOf(`${name}=x`))).toBeUndefined();
+      expect(found(rules, entriesOf(`b=${name}`, `${name}=1`))).toBeUndefined();
+      expect(found(treeOf(at(name, 'p')), entriesOf(`${name}=x`))).toEqual([`p ${name}:x`]);
+      expect(found(treeOf(at(`k=${name}`, 'p')), entriesOf(`k=${name}`))).toEqual([`p k:${name}`]);
     }
   });
 
-  test('is merged from two files, and the first has precedence', () => {
+  test('trees of two files are merged, and the first has precedence', () => {
     const both = new DescriptorRules(
       [],
       [
@@ -105,17 +105,17 @@ describe('a tree of descriptors', () => {
         { domain: 'd', descriptors: [at('a', 'second'), at('b', 'other')] },
       ],
     );
-    expect(found(both, of('a=1'))).toEqual(['first a:1']);
-    expect(found(both, of('b=1'))).toEqual(['other b:1']);
+    expect(found(both, entriesOf('a=1'))).toEqual(['first a:1']);
+    expect(found(both, entriesOf('b=1'))).toEqual(['other b:1']);
   });
 
-  test('counts all values of a shared pattern together, also in children', () => {
+  test('all values of a shared pattern have one key, also in children', () => {
     const shared = { ...at('r=api/*', 'all', at('m', 'below')), shared: true };
-    expect(found(treeOf(shared), of('r=api/v1'))).toEqual(['all r:api/*']);
-    expect(found(treeOf(shared), of('r=api/v1', 'm=GET'))).toEqual(['below r:api/*:m:GET']);
+    expect(found(treeOf(shared), entriesOf('r=api/v1'))).toEqual(['all r:api/*']);
+    expect(found(treeOf(shared), entriesOf('r=api/v1', 'm=GET'))).toEqual(['below r:api/*:m:GET']);
   });
 
-  test('has unlimited and blocked descriptors', () => {
+  test('unlimited and blocked descriptors are found', () => {
     const unlimited = { unlimited: true, replaces: ['x'], name: 'n' } as const;
     const blocked = {
       unlimited: false,
@@ -127,12 +127,12 @@ describe('a tree of descriptors', () => {
       replaces: [],
     } as const;
     const rules = treeOf({ ...at('a'), limit: unlimited }, { ...at('b'), limit: blocked });
-    expect(rules.find('d', of('a=1'))).toMatchObject({
+    expect(rules.find('d', entriesOf('a=1'))).toMatchObject({
       kind: 'unlimited',
       name: 'n',
       replaces: ['x'],
     });
-    expect(rules.find('d', of('b=1'))).toMatchObject({
+    expect(rules.find('d', entriesOf('b=1'))).toMatchObject({
       ...{ kind: 'blocked', policy: 'p', windowMs: 1000, shadow: true, soft: true },
     });
   });
@@ -142,10 +142,10 @@ describe('rules for descriptors', () => {
   const find = (rules: readonly RuleConfig[], ...steps: string[]) =>
     found(
       new DescriptorRules(rules, [{ domain: 'd', descriptors: [at('a', 'tree')] }]),
-      of(...steps),
+      entriesOf(...steps),
     );
 
-  test('match descriptors with exactly their entries, in any order', () => {
+  test('a rule matches descriptors with exactly its entries in any order', () => {
     const rules = [ruleOf({ a: '*', b: 'x*' }, ['p'])];
     expect(find(rules, 'a=1', 'b=xy')).toEqual(['p 1:xy']);
     expect(find(rules, 'b=xy', 'a=1')).toEqual(['p 1:xy']);
@@ -154,32 +154,32 @@ describe('rules for descriptors', () => {
     }
   });
 
-  test('distinguish a key with a separator from two keys', () => {
+  test('a rule distinguishes a key with a separator from two keys', () => {
     const rules = [ruleOf({ a: '*', b: '*' }, ['p'])];
     expect(find(rules, 'a:b=1')).toBeUndefined();
     expect(find([ruleOf({ 'a:b': '*' }, ['p'])], 'a=1', 'b=1')).toBeUndefined();
   });
 
-  test('have precedence over trees, in their order', () => {
+  test('rules have precedence over trees and apply in order', () => {
     const rules = [ruleOf({ a: '1' }, ['first']), ruleOf({ a: '*' }, ['second'])];
     expect(find(rules, 'a=1')).toEqual(['first 1']);
     expect(find(rules, 'a=2')).toEqual(['second 2']);
     expect(find([ruleOf({ a: '1' }, ['first'])], 'a=2')).toEqual(['tree a:2']);
   });
 
-  test('with continue add the limits of later rules and of the tree', () => {
+  test('a rule with continue adds the limits of later rules and of the tree', () => {
     const rules = [ruleOf({ a: '*' }, ['p', 'q'], true), ruleOf({ a: '1' }, ['r', 'p'])];
     expect(find(rules, 'a=1')).toEqual(['p 1', 'q 1', 'r 1']);
     expect(find(rules, 'a=2')).toEqual(['p 2', 'q 2', 'tree a:2']);
   });
 
-  test('without limits mean unlimited, unless other rules add limits', () => {
+  test('a rule without limits means unlimited if no other rule adds limits', () => {
     expect(find([ruleOf({ a: '*' }, [])], 'a=1')).toBe('unlimited');
     expect(find([ruleOf({ a: '*' }, [], true)], 'a=1')).toEqual(['tree a:1']);
     expect(find([ruleOf({ b: '*' }, [], true)], 'b=1')).toBe('unlimited');
   });
 
-  test('make keys of entries and texts only', () => {
+  test('keys of descriptor rules contain entries and texts only', () => {
     const key = [
       {
         sources: [
@@ -194,13 +194,13 @@ describe('rules for descriptors', () => {
     expect(find([rule], 'a=1')).toEqual(['p t:1:']);
   });
 
-  test('for requests are ignored', () => {
+  test('rules for requests do not apply to descriptors', () => {
     const rule: RuleConfig = { ...ruleOf({}, ['p']), match: { kind: 'request' } };
     expect(find([rule], 'a=1')).toEqual(['tree a:1']);
   });
 });
 
-describe('the key of a descriptor', () => {
+describe('keyOf', () => {
   const part = fc.oneof(
     fc.string({ maxLength: 6, unit: fc.constantFrom('a', ':', '\\', '') }),
     fc.string({ maxLength: 8 }),
@@ -208,7 +208,7 @@ describe('the key of a descriptor', () => {
   );
   const parts = fc.array(part, { minLength: 1, maxLength: 6 });
 
-  test('is never empty and never too long', () => {
+  test('the key of a descriptor is never empty and never too long', () => {
     fc.assert(
       fc.property(parts, (each) => {
         const { length } = keyOf(each);
@@ -218,14 +218,14 @@ describe('the key of a descriptor', () => {
     );
   });
 
-  test('differs for different parts', () => {
+  test('descriptors with different parts have different keys', () => {
     fc.assert(
       fc.property(parts, parts, (one, other) => {
         const isSame = JSON.stringify(one) === JSON.stringify(other);
-        // One empty part is written as two, as a key cannot be empty.
-        const anonymous = [JSON.stringify(['']), JSON.stringify(['', ''])];
+        // One empty part is written as two, because a key cannot be empty.
+        const emptyParts = [JSON.stringify(['']), JSON.stringify(['', ''])];
         fc.pre(
-          !anonymous.includes(JSON.stringify(one)) || !anonymous.includes(JSON.stringify(other)),
+          !emptyParts.includes(JSON.stringify(one)) || !emptyParts.includes(JSON.stringify(other)),
         );
         expect(keyOf(one) === keyOf(other)).toBe(isSame);
       }),

@@ -1,11 +1,11 @@
-/** Every path that an application may take a request's path for. */
+/** All paths that an application may read from a request's path. */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { AmbiguousRequest } from '../../src/ambiguous-request.ts';
 import { hasOneReading, isPlain, MAX_READINGS, readingsOf } from '../../src/rules/path-readings.ts';
 import { normalPath } from '../../src/rules/request-path.ts';
 
-describe('the readings of a path', () => {
+describe('readingsOf', () => {
   it.each([
     '/',
     '/login',
@@ -14,7 +14,7 @@ describe('the readings of a path', () => {
     '/Login/',
     '/.well-known/x',
     '/a:b@c,d',
-  ])('of %j are only one', (path) => {
+  ])('the path %j has one reading', (path) => {
     expect(hasOneReading(path)).toBe(true);
     expect(readingsOf(path)).toEqual([normalPath(path)]);
   });
@@ -40,21 +40,21 @@ describe('the readings of a path', () => {
     ['/login%00.css', ['/login%00.css', '/login']],
     ['/%c0%aflogin', ['/%c0%aflogin', '/%2flogin', '/login', '/']],
     ['/logi%u006e', ['/logi%u006e', '/login']],
-  ])('of %j are %j', (path, expected) => {
+  ])('the path %j has the readings %j', (path, expected) => {
     expect([...readingsOf(path)].sort()).toEqual([...expected].sort());
   });
 
-  it('distinguish a backslash from an encoded one, as URL parsers do', () => {
+  it('readings distinguish a backslash from an encoded one, as URL parsers do', () => {
     expect(readingsOf('/free%5cx\\../login')).toContain('/login');
     expect(readingsOf('/free%5cx\\..\\login')).toContain('/login');
   });
 
-  it('distinguish a dot segment from an encoded one', () => {
+  it('readings distinguish a dot segment from an encoded one', () => {
     const readings = readingsOf('/a/b/%2e%2e/../login');
     expect(readings).toEqual(expect.arrayContaining(['/login', '/a/b/login']));
   });
 
-  it('include those of applications that decode before or after removing dot segments', () => {
+  it('readings include decoding before and after dot segments are removed', () => {
     const readings = readingsOf('/p/q%2fr/../..%2flogin');
     expect(readings).toEqual(expect.arrayContaining(['/login', '/p/login', '/p/..%2flogin']));
   });
@@ -64,7 +64,7 @@ describe('the readings of a path', () => {
     `/${'a%2f'.repeat(9000)}`,
     `/${'%252e%252e%252f'.repeat(2000)}`,
     `/%${'25'.repeat(40)}2f`,
-  ])('are rejected if there are too many: %j', (path) => {
+  ])('a path with too many readings is rejected: %j', (path) => {
     expect(() => readingsOf(path)).toThrow(AmbiguousRequest);
   });
 
@@ -90,7 +90,7 @@ describe('the readings of a path', () => {
     .array(fc.constantFrom(...PIECES), { maxLength: 12 })
     .map((pieces) => `/${pieces.join('')}`);
 
-  it('of a plain path are only the path itself', () => {
+  it('the only reading of a plain path is the path itself', () => {
     const plain = ['/', '/login', '/api/v1/users/42', '/a.b/c-d_e~f', '/a:b@c,d'];
     for (const each of plain) expect([isPlain(each), readingsOf(each)]).toEqual([true, [each]]);
     fc.assert(
@@ -100,7 +100,7 @@ describe('the readings of a path', () => {
     );
   });
 
-  it('are bounded, distinct, absolute and in lower case', () => {
+  it('readings are bounded, distinct, absolute and in lower case', () => {
     fc.assert(
       fc.property(path, (text) => {
         let readings: readonly string[];
@@ -118,7 +118,7 @@ describe('the readings of a path', () => {
     );
   });
 
-  it('are found in linear time', () => {
+  it('readings are computed in linear time', () => {
     // Quadratic steps would take minutes.
     const pieces = [...PIECES, '%20x', '.x', ';/', '/.', 'x%20', '%20.'];
     for (const piece of pieces) {

@@ -1,4 +1,4 @@
-/** One form for all spellings of a path, and patterns that take no path long. */
+/** Normalized paths, and patterns that match in bounded time. */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { normalPath, PathPattern } from '../../src/rules/request-path.ts';
@@ -40,11 +40,11 @@ describe('normalPath', () => {
     ['/%zz%4', '/%zz%4'],
     ['/.well-known/x', '/.well-known/x'],
     ['/...', '/...'],
-  ])('%j is %j', (path, normal) => {
+  ])('normalPath(%j) returns %j', (path, normal) => {
     expect(normalPath(path)).toBe(normal);
   });
 
-  it('has no dot segments and no repeated slashes for any input', () => {
+  it('a normalized path has no dot segments and no repeated slashes', () => {
     fc.assert(
       fc.property(fc.string({ unit: 'binary', maxLength: 60 }), (text) => {
         const normal = normalPath(text);
@@ -55,7 +55,7 @@ describe('normalPath', () => {
     );
   });
 
-  it('does not depend on the encoding of unreserved characters or on repeated slashes', () => {
+  it('all spellings of unreserved characters and slashes are normalized', () => {
     const segment = fc.stringMatching(/^[a-z0-9_~-]{1,8}$/);
     const spelling = fc.infiniteStream(fc.constantFrom(0, 1, 2, 3));
     fc.assert(
@@ -101,11 +101,11 @@ describe('PathPattern', () => {
     ['**', '/a/b', true],
     ['/a/**/b/*/c', '/a/x/b/y/b/z/c', true],
     ['/a/**/b/*/c', '/a/x/b/y/z/c', false],
-  ])('pattern %s matches %s: %s', (pattern, path, expected) => {
+  ])('matching the pattern %s with %s returns %s', (pattern, path, expected) => {
     expect(new PathPattern(pattern).matches(normalPath(path))).toBe(expected);
   });
 
-  /** What a pattern means, in the terms of a regular expression. */
+  /** Returns the regular expression that is equivalent to a pattern. */
   const oracle = (pattern: string): RegExp => {
     const meaning = pattern
       .split(/(\/\*\*(?=\/|$)|\*\*|\*)/)
@@ -117,7 +117,7 @@ describe('PathPattern', () => {
     return new RegExp(`^${meaning}$`);
   };
 
-  it('matches the same paths as the equivalent regular expression', () => {
+  it('a pattern matches the same paths as the equivalent regular expression', () => {
     const piece = fc.constantFrom('a', 'b', 'ab', '/', '/', '*', '**', '/**');
     const pattern = fc
       .array(piece, { minLength: 1, maxLength: 8 })
@@ -137,8 +137,8 @@ describe('PathPattern', () => {
     expect(fitted).toBeGreaterThan(100);
   });
 
-  it('takes bounded time for a path that nearly matches in many ways', () => {
-    // A matcher that goes back would take longer than the universe is old.
+  it('a path that nearly matches in many ways takes bounded time', () => {
+    // A matcher with backtracking would take exponential time.
     const pattern = new PathPattern(`/**${'*a'.repeat(20)}**b/**${'*a'.repeat(20)}/*c`);
     expect(pattern.matches(`/${'a'.repeat(8000)}`)).toBe(false);
     expect(pattern.matches(`/${'a'.repeat(4000)}b/${'a'.repeat(4000)}/c`)).toBe(true);

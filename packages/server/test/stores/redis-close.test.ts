@@ -24,8 +24,8 @@ test('a process that closes the client of a Cluster while it reads the slots exi
   try {
     const exited = once(child, 'exit');
     await once(child.stdout, 'data');
-    // The client reads the slots once a second and waits for half a second: of paused nodes it is
-    // waiting most of the time.
+    // The client reads the slots once a second and waits up to half a second. With paused nodes,
+    // it is usually waiting.
     await Promise.all(cluster.nodes.map((node) => node.pause()));
     await new Promise((resolve) => setTimeout(resolve, 1200));
     child.stdin.end();

@@ -4,7 +4,7 @@ import { storeKind } from '../../src/stores/index.ts';
 import { parseRedisUrl } from '../../src/stores/redis/url.ts';
 import { StoreUrlError } from '../../src/stores/store-kind.ts';
 
-/** Why a URL is rejected as the value of `--store`. */
+/** Returns the problem of a URL as the value of `--store`. */
 function problemOf(url: string): string {
   try {
     readSettings({ store: url }, {}, {});
@@ -16,7 +16,7 @@ function problemOf(url: string): string {
 }
 
 describe('parseRedisUrl', () => {
-  test('parses scheme, login, hosts, master, database and query', () => {
+  test('parseRedisUrl parses scheme, login, hosts, master, database and query', () => {
     const url =
       'redis+sentinel://me:s%40t@a,[::1]:5/main/2' +
       '?tls=true&ca=%2Fca.pem&sentinelUsername=watch&sentinelPassword=p%26w';
@@ -46,7 +46,7 @@ describe('parseRedisUrl', () => {
     ['redis+cluster://a?tls=false', { isTls: false }],
     ['redis+sentinel://a', { master: 'mymaster', database: 0 }],
     ['redis+sentinel://a/main?sentinelPassword=x', { sentinelLogin: { password: 'x' } }],
-  ])('parses %s', (url, expected) => {
+  ])('parseRedisUrl parses %s', (url, expected) => {
     expect(parseRedisUrl(url)).toMatchObject(expected);
     expect(() => readSettings({ store: url }, {}, {})).not.toThrow();
   });
@@ -88,14 +88,14 @@ describe('parseRedisUrl', () => {
     ['redis://s3cret@a', 'write user:password@ or :password@'],
     ['redis://user:@a', 'a login without a password'],
     ['http://a', 'an address that begins with `http://`'],
-  ])('rejects %s: %s', (url, reason) => {
+  ])('the store URL %s is rejected with "%s"', (url, reason) => {
     expect(() => storeKind(url).validate(url)).toThrow(StoreUrlError);
     expect(problemOf(url)).toMatch(/^Expected --store to be 'memory' or an address/);
     expect(problemOf(url)).toContain(reason);
   });
 });
 
-describe('the password in a store URL', () => {
+describe('passwords in store URLs', () => {
   test.each([
     'redis://:s3cr/et@host',
     'redis://:s3cr@et@host',
@@ -113,7 +113,7 @@ describe('the password in a store URL', () => {
     'redis+sentinel://a/main?sentinelPassword=s3cr/et@host',
     'redis+cluster://:s3cret@a:1,b:x',
     's3cret@host',
-  ])('is not in the message about %s', (url) => {
+  ])('the problem of %s does not contain the password', (url) => {
     expect(problemOf(url)).not.toMatch(/s3|cr|et@|et\b/);
   });
 
@@ -125,7 +125,7 @@ describe('the password in a store URL', () => {
       'redis+sentinel://***@a,b/main?sentinelUsername=***&sentinelPassword=***&tls=true',
     ],
     ['memory', 'memory'],
-  ])('is hidden in shown settings: %s', (store, shown) => {
+  ])('shown settings hide the password in %s', (store, shown) => {
     expect(shownSettings(readSettings({ store }, {}, {})).store).toEqual({
       value: shown,
       from: 'flag',

@@ -43,7 +43,7 @@ async function open(store: string): Promise<Opened> {
   return { store: opened, states, errors, warnings };
 }
 
-/** Client options with the delays that their functions return, so that two can be compared. */
+/** Replaces functions in client options by the delays that they return, for comparison. */
 const comparable = (options: object): object =>
   Object.fromEntries(
     Object.entries(options).map(([name, value]) => [
@@ -52,7 +52,7 @@ const comparable = (options: object): object =>
     ]),
   );
 
-/** Until the connection is made, as a service would find it after a moment. */
+/** Resolves to a decision service when its store is connected. */
 async function readyDecisionService(store: OpenStore): Promise<DecisionService> {
   const decisionService = new DecisionService(store.store, [policy('few', 2, '1m')]);
   for (let attempt = 0; attempt < 200 && !(await decisionService.probe()); attempt++) {
@@ -61,36 +61,36 @@ async function readyDecisionService(store: OpenStore): Promise<DecisionService> 
   return decisionService;
 }
 
-async function exhausts(decisionService: DecisionService): Promise<boolean[]> {
+async function exhaustLimit(decisionService: DecisionService): Promise<boolean[]> {
   const key = Math.random().toString(36);
-  const answers: ServiceDecision[] = [];
+  const decisions: ServiceDecision[] = [];
   for (let call = 0; call < 3; call++) {
-    answers.push(await decisionService.decide(decisionService.limits([{ policy: 'few', key }])));
+    decisions.push(await decisionService.decide(decisionService.limits([{ policy: 'few', key }])));
   }
-  expect(answers.every(({ result }) => result?.degraded === undefined)).toBe(true);
-  return answers.map(({ allowed }) => allowed);
+  expect(decisions.every(({ result }) => result?.degraded === undefined)).toBe(true);
+  return decisions.map(({ allowed }) => allowed);
 }
 
 describe('openStore', () => {
-  test('opens the memory store by default', async () => {
+  test('openStore opens the memory store', async () => {
     const { store } = await open('memory');
     expect(store.kind).toBe('memory');
-    expect(await exhausts(await readyDecisionService(store))).toEqual([true, true, false]);
+    expect(await exhaustLimit(await readyDecisionService(store))).toEqual([true, true, false]);
   });
 
-  test('opens Redis with a password and a database', async () => {
+  test('openStore opens Redis with a password and a database', async () => {
     const redis = await startRedis({ password: 'p@ss:word/1' });
     closing.push(() => redis.stop());
     const login = `:${encodeURIComponent('p@ss:word/1')}@`;
     const { store, states, warnings } = await open(`redis://${login}127.0.0.1:${redis.port}/3`);
-    expect(await exhausts(await readyDecisionService(store))).toEqual([true, true, false]);
+    expect(await exhaustLimit(await readyDecisionService(store))).toEqual([true, true, false]);
     expect(await redis.command('INFO', 'keyspace')).toContain('db3:');
     expect(states).toEqual(['up']);
     expect(warnings).toEqual([]);
     expect(await store.info?.('stats')).toContain('evicted_keys:');
   });
 
-  test('reports a lost and a restored connection', async () => {
+  test('a lost and a restored connection are reported', async () => {
     const redis = await startRedis();
     closing.push(() => redis.stop());
     const { store, states } = await open(redis.url);
@@ -98,26 +98,26 @@ describe('openStore', () => {
     await redis.kill();
     expect(await decisionService.probe()).toBe(false);
     await redis.restart();
-    expect(await exhausts(await readyDecisionService(store))).toEqual([true, true, false]);
+    expect(await exhaustLimit(await readyDecisionService(store))).toEqual([true, true, false]);
     expect(states).toEqual(['up', 'down', 'up']);
     await store.close();
     await new Promise((resolve) => setTimeout(resolve, 100));
     expect(states).toEqual(['up', 'down', 'up']);
   });
 
-  test('rejects with the path of an unreadable CA file', async () => {
+  test('openStore rejects with the path of an unreadable CA file', async () => {
     await expect(open('rediss://127.0.0.1?ca=/nowhere/ca.pem')).rejects.toThrow(
       'Expected the file `/nowhere/ca.pem` of `ca` to be readable, got ENOENT',
     );
   });
 
-  test('uses the client options of the failover benchmarks', () => {
+  test('the Redis client has the options of the failover tests', () => {
     expect(comparable(SERVER_OPTIONS)).toEqual(comparable(IOREDIS));
     expect(comparable(SENTINEL_OPTIONS)).toMatchObject(comparable(IOREDIS_SENTINEL));
     expect(comparable(CLUSTER_OPTIONS)).toMatchObject(comparable(IOREDIS_CLUSTER));
   });
 
-  test('opens Redis over TLS with a private CA', async () => {
+  test('openStore opens Redis over TLS with a private CA', async () => {
     const redis = await startRedis({ tls: true });
     const folder = mkdtempSync(join(tmpdir(), 'sluice-ca-'));
     closing.push(
@@ -127,10 +127,10 @@ describe('openStore', () => {
     const ca = join(folder, 'ca.pem');
     writeFileSync(ca, redis.tlsCa!);
     const { store } = await open(`rediss://127.0.0.1:${redis.port}?ca=${ca}`);
-    expect(await exhausts(await readyDecisionService(store))).toEqual([true, true, false]);
+    expect(await exhaustLimit(await readyDecisionService(store))).toEqual([true, true, false]);
   });
 
-  test('does not connect over TLS to a server with an unknown CA', async () => {
+  test('a TLS server with an unknown CA is not used', async () => {
     const redis = await startRedis({ tls: true });
     closing.push(() => redis.stop());
     const { store } = await open(`rediss://127.0.0.1:${redis.port}`);
@@ -139,7 +139,7 @@ describe('openStore', () => {
     expect(await decisionService.probe()).toBe(false);
   });
 
-  test('does not use another database if the server lacks the one in the URL', async () => {
+  test('no other database is used if the server lacks the one in the URL', async () => {
     const redis = await startRedis();
     closing.push(() => redis.stop());
     const { store, errors } = await open(`${redis.url}/99`);
@@ -152,7 +152,7 @@ describe('openStore', () => {
     expect(await redis.command('INFO', 'keyspace')).not.toContain('db0');
   });
 
-  test('logs in to the server and to the sentinels', async () => {
+  test('openStore logs in to the server and to the sentinels', async () => {
     const group = await startSentinel();
     closing.push(() => group.stop());
     for (const each of [group.master, ...group.replicas]) {
@@ -165,22 +165,22 @@ describe('openStore', () => {
     const hosts = group.sentinels.map(({ port }) => `127.0.0.1:${port}`).join(',');
     const url = `redis+sentinel://app:data%2F1@${hosts}/${group.masterName}`;
     const { store } = await open(`${url}?sentinelUsername=watch&sentinelPassword=watch%402`);
-    expect(await exhausts(await readyDecisionService(store))).toEqual([true, true, false]);
+    expect(await exhaustLimit(await readyDecisionService(store))).toEqual([true, true, false]);
     const { store: without } = await open(url);
     await new Promise((resolve) => setTimeout(resolve, 300));
     expect(await new DecisionService(without.store).probe()).toBe(false);
   });
 
-  test('connects to the master that sentinels report', async () => {
+  test('openStore connects to the master that sentinels report', async () => {
     const group = await startSentinel();
     closing.push(() => group.stop());
     const hosts = group.sentinels.map(({ port }) => `127.0.0.1:${port}`).join(',');
     const { store, warnings } = await open(`redis+sentinel://${hosts}/${group.masterName}/0`);
-    expect(await exhausts(await readyDecisionService(store))).toEqual([true, true, false]);
+    expect(await exhaustLimit(await readyDecisionService(store))).toEqual([true, true, false]);
     expect(warnings).toEqual([]);
   });
 
-  test('follows a failover that is announced while the client looks for the master', async () => {
+  test('a failover that is announced while the client connects is followed', async () => {
     const [before, after] = await Promise.all([startRedis(), startRedis()]);
     const sentinel = new FakeSentinel(before.port);
     closing.push(
@@ -198,17 +198,17 @@ describe('openStore', () => {
     await before.kill();
     expect(await decisionService.probe()).toBe(false);
     await expect.poll(() => decisionService.probe(), { timeout: 10_000 }).toBe(true);
-    expect(await exhausts(decisionService)).toEqual([true, true, false]);
+    expect(await exhaustLimit(decisionService)).toEqual([true, true, false]);
   });
 
-  test('opens a Cluster', async () => {
+  test('openStore opens a Redis Cluster', async () => {
     const cluster = await startCluster();
     closing.push(() => cluster.stop());
     const hosts = cluster.nodes.map(({ port }) => `127.0.0.1:${port}`).join(',');
     const { store, warnings } = await open(`redis+cluster://${hosts}`);
     expect(warnings).toEqual([]);
     const decisionService = await readyDecisionService(store);
-    // Every node, soon after the first.
+    // All nodes are connected soon after the first.
     const isWhole = async (): Promise<boolean> => {
       const keys = Array.from({ length: 50 }, (_, key) => ({ policy: 'few', key: `key-${key}` }));
       const peeks = keys.map(async (key) =>
@@ -218,9 +218,9 @@ describe('openStore', () => {
       return settled.every(({ status }) => status === 'fulfilled');
     };
     await expect.poll(isWhole, { timeout: 20_000 }).toBe(true);
-    expect(await exhausts(decisionService)).toEqual([true, true, false]);
-    // A name that cannot be resolved is no reason not to try the others.
+    expect(await exhaustLimit(decisionService)).toEqual([true, true, false]);
+    // An unresolvable host does not prevent connections to the others.
     const { store: other } = await open(`redis+cluster://nowhere.invalid,${hosts}`);
-    expect(await exhausts(await readyDecisionService(other))).toEqual([true, true, false]);
+    expect(await exhaustLimit(await readyDecisionService(other))).toEqual([true, true, false]);
   });
 });

@@ -41,14 +41,14 @@ async function start(address: string): Promise<{ running: Running; lines: readon
 const codes = (lines: readonly Line[]): readonly unknown[] =>
   lines.flatMap(({ code }) => code ?? []);
 
-describe('a service on a Redis that evicts keys', () => {
-  test('logs a warning at its start, before the first request', async () => {
+describe('warnings about a Redis that evicts keys', () => {
+  test('a service logs the warning at its start, before the first request', async () => {
     const { url } = await redisOf(EVICTING);
     const { lines } = await start(url);
     await expect.poll(() => codes(lines), soon).toEqual([EVICTS]);
   });
 
-  test('logs the warning once, not per request', async () => {
+  test('a service logs the warning once, not per request', async () => {
     const { url } = await redisOf(EVICTING);
     const { running, lines } = await start(url);
     await expect.poll(() => codes(lines), soon).toEqual([EVICTS]);
@@ -58,7 +58,7 @@ describe('a service on a Redis that evicts keys', () => {
     expect(codes(lines)).toEqual([EVICTS]);
   });
 
-  test('serves while Redis is unreachable, and logs the warning when it connects', async () => {
+  test('a service that starts without Redis logs the warning when it connects', async () => {
     const before = await startRedis();
     await before.stop();
     const { running, lines } = await start(before.url);
@@ -69,7 +69,7 @@ describe('a service on a Redis that evicts keys', () => {
     await expect.poll(() => codes(lines), soon).toContain(EVICTS);
   });
 
-  test('logs the warning in each worker', async () => {
+  test('each worker logs the warning', async () => {
     const { url } = await redisOf(EVICTING);
     const group = await RunningGroup.start({ config: {}, settings: { workers: 2, store: url } });
     closing.push(() => group.stop());

@@ -11,18 +11,18 @@ import {
 import { normalPath, PathPattern } from '../../src/rules/request-path.ts';
 import { SETTINGS } from '../../src/settings.ts';
 import { type Running, startRunning } from '../running.ts';
-import { forwarded, PATH, repeat, statusesOf } from './asking.ts';
+import { forwarded, PATH, repeat, statusesOf } from './forwarded.ts';
 
 const pathOf = (path: string): string => new URL(`../../../../${path}`, import.meta.url).pathname;
 const page = readFileSync(pathOf('docs/proxies.md'), 'utf8');
 const EXAMPLE = pathOf('examples/proxies/sluice.yaml');
 
-/** The texts in backticks of a cell. */
+/** Returns the texts in backticks of a cell. */
 const codesIn = (cell: string): string[] =>
   [...cell.matchAll(/`([^`]+)`/g)].map(([, code]) => code);
 
 describe('docs/proxies.md', () => {
-  it('shows the shipped example', () => {
+  it('docs/proxies.md shows the shipped example', () => {
     const [, block] = /^```yaml\n([\s\S]*?)^```$/m.exec(page)!;
     expect(block).toBe(readFileSync(EXAMPLE, 'utf8'));
   });
@@ -34,17 +34,20 @@ describe('docs/proxies.md', () => {
     .slice(2)
     .map((row) => row.split('|').slice(1, 4).map(codesIn));
 
-  it.each(rows)('documents the matches of %j correctly', ([pattern], fitting, others) => {
-    expect(fitting.length * others.length).toBeGreaterThan(0);
-    const compiled = new PathPattern(pattern);
-    for (const path of fitting)
-      expect([path, compiled.matches(normalPath(path))]).toEqual([path, true]);
-    for (const path of others)
-      expect([path, compiled.matches(normalPath(path))]).toEqual([path, false]);
-  });
+  it.each(rows)(
+    'docs/proxies.md lists the matches of the pattern %j correctly',
+    ([pattern], fitting, others) => {
+      expect(fitting.length * others.length).toBeGreaterThan(0);
+      const compiled = new PathPattern(pattern);
+      for (const path of fitting)
+        expect([path, compiled.matches(normalPath(path))]).toEqual([path, true]);
+      for (const path of others)
+        expect([path, compiled.matches(normalPath(path))]).toEqual([path, false]);
+    },
+  );
 });
 
-describe('docs/proxies.md: which headers count', () => {
+describe('headers and readings in docs/proxies.md', () => {
   const rowsAfter = (heading: string): string[][] =>
     page
       .slice(page.indexOf(heading))
@@ -58,7 +61,7 @@ describe('docs/proxies.md: which headers count', () => {
           .map((cell) => cell.trim()),
       );
 
-  it('documents the headers of every profile', () => {
+  it('docs/proxies.md lists the headers of every profile', () => {
     const shown = rowsAfter('| `--proxy` | method').map((cells) =>
       cells.map((cell) => codesIn(cell)[0]?.toLowerCase()),
     );
@@ -70,7 +73,7 @@ describe('docs/proxies.md: which headers count', () => {
     );
   });
 
-  it('documents path readings correctly', () => {
+  it('docs/proxies.md lists path readings correctly', () => {
     for (const [spelling] of rowsAfter('| attack | example |')
       .filter(([attack]) => attack.startsWith('a path'))
       .map(([, example]) => codesIn(example))) {
@@ -86,7 +89,7 @@ describe('docs/proxies.md: which headers count', () => {
     }
   });
 
-  it('documents the actual limits', () => {
+  it('docs/proxies.md states the actual maximum numbers', () => {
     expect(page).toContain(`more than ${MAX_READINGS} readings`);
     expect(page).toContain(`than ${MAX_UNUSUAL_PATH_LENGTH.toLocaleString('en')} characters`);
   });
@@ -99,7 +102,7 @@ describe('examples/proxies/sluice.yaml', () => {
   });
   afterAll(() => running.close());
 
-  it('limits logins and everything else, but not the health check', async () => {
+  it('the example limits logins and other requests, but not the health check', async () => {
     const login = forwarded('/login', { 'x-forwarded-method': 'POST' });
     const logins = await repeat(6, () => running.get(PATH, login));
     expect(statusesOf(logins)).toEqual([200, 200, 200, 200, 200, 429]);
@@ -112,7 +115,7 @@ describe('examples/proxies/sluice.yaml', () => {
     expect([health.status, health.headers.has('ratelimit')]).toEqual([200, false]);
   });
 
-  it('limits 500 requests with made-up keys by address', async () => {
+  it('the example limits 500 requests with made-up keys by address', async () => {
     let passed = 0;
     for (let turn = 0; turn < 500; turn++) {
       const headers = { 'x-forwarded-for': '192.0.2.77', 'x-api-key': `made-up-${turn}` };

@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, test } from 'vitest';
-import { entries, OK, OVER, type Served, serve, type Verdict } from './client.ts';
+import { entries, OK, OVER, type RateLimitResponse, type Served, serve } from './client.ts';
 
 const CONFIG = `
 policies:
@@ -30,28 +30,29 @@ domains:
 let served: Served;
 afterEach(() => served.close());
 
-const ask = (...descriptors: object[]): Promise<Verdict> =>
-  served.client.ask({ domain: 'shop', descriptors });
-const headers = ({ response_headers_to_add: list }: Verdict): Record<string, string> =>
+const check = (...descriptors: object[]): Promise<RateLimitResponse> =>
+  served.client.shouldRateLimit({ domain: 'shop', descriptors });
+const headers = ({ response_headers_to_add: list }: RateLimitResponse): Record<string, string> =>
   Object.fromEntries(list.map(({ key, value }) => [key, value]));
-const codes = ({ statuses }: Verdict): readonly string[] => statuses.map(({ code }) => code);
+const codes = ({ statuses }: RateLimitResponse): readonly string[] =>
+  statuses.map(({ code }) => code);
 
-describe('headers to add', () => {
-  test('adds the headers of the newest draft', async () => {
+describe('response headers to add', () => {
+  test('the default headers are those of the newest draft', async () => {
     served = await serve(CONFIG);
-    expect(headers(await ask(entries('user', 'ann'), entries('one', 'x')))).toEqual({
+    expect(headers(await check(entries('user', 'ann'), entries('one', 'x')))).toEqual({
       'RateLimit-Policy': '"perUser";q=3;w=60, "shop.one";q=1;w=3600',
       RateLimit: '"perUser";r=2;t=60, "shop.one";r=0;t=3600',
     });
-    const denied = headers(await ask(entries('user', 'ann'), entries('one', 'x')));
+    const denied = headers(await check(entries('user', 'ann'), entries('one', 'x')));
     expect(denied['RateLimit-Policy']).toBe('"perUser";q=3;w=60, "shop.one";q=1;w=3600');
     expect(Number(denied['Retry-After'])).toBeGreaterThan(3000);
   });
 
-  test('adds the headers of a limit in the descriptor', async () => {
+  test('the headers contain a limit in the descriptor', async () => {
     served = await serve(CONFIG);
     const override = { ...entries('x', 'y'), limit: { requests_per_unit: 7, unit: 3 } };
-    expect(headers(await ask(override))).toEqual({
+    expect(headers(await check(override))).toEqual({
       'RateLimit-Policy': '"sluice.override.hour";q=7;w=3600',
       RateLimit: '"sluice.override.hour";r=6;t=3600',
     });
@@ -68,24 +69,24 @@ describe('headers to add', () => {
     ],
     ['legacy', ['X-RateLimit-Limit', 'X-RateLimit-Remaining', 'X-RateLimit-Reset', 'Retry-After']],
     ['none', []],
-  ])('adds the headers of the setting %s', async (form, names) => {
+  ])('the setting headers: %s selects the response headers', async (form, names) => {
     served = await serve(CONFIG, { settings: { headers: form } });
-    await ask(entries('one', 'x'));
-    expect(Object.keys(headers(await ask(entries('one', 'x'))))).toEqual(names);
+    await check(entries('one', 'x'));
+    expect(Object.keys(headers(await check(entries('one', 'x'))))).toEqual(names);
   });
 
-  test('adds no Retry-After if another descriptor has a limit of 0', async () => {
+  test('there is no Retry-After if another descriptor has a limit of 0', async () => {
     served = await serve(CONFIG);
-    await ask(entries('one', 'x'));
-    const denied = await ask(entries('one', 'x'), entries('never', 'x'));
+    await check(entries('one', 'x'));
+    const denied = await check(entries('one', 'x'), entries('never', 'x'));
     expect(Object.keys(headers(denied))).toEqual(['RateLimit-Policy', 'RateLimit']);
   });
 });
 
-describe('a status', () => {
-  test('reports the rate of a token bucket and the remaining burst', async () => {
+describe('descriptor statuses', () => {
+  test('a status contains the rate of a token bucket and the remaining burst', async () => {
     served = await serve(CONFIG);
-    const { statuses } = await ask(entries('burst', 'x'));
+    const { statuses } = await check(entries('burst', 'x'));
     expect(statuses[0].current_limit).toEqual({
       requests_per_unit: 10,
       unit: 'PERIOD_SECOND',
@@ -94,56 +95,56 @@ describe('a status', () => {
     expect(statuses[0].limit_remaining).toBe(29);
   });
 
-  test('reports the override of a key', async () => {
+  test('a status contains the override of a key', async () => {
     served = await serve(CONFIG);
     const { overrides } = served.running.service.app.decisionService;
     overrides.set({ policy: 'perUser', key: 'ann', limit: 1 });
-    expect((await ask(entries('user', 'ann'))).statuses[0]).toMatchObject({
+    expect((await check(entries('user', 'ann'))).statuses[0]).toMatchObject({
       current_limit: { requests_per_unit: 1 },
       limit_remaining: 0,
     });
-    expect((await ask(entries('user', 'ann'))).overall_code).toBe(OVER);
-    expect((await ask(entries('user', 'ben'))).statuses[0].limit_remaining).toBe(2);
+    expect((await check(entries('user', 'ann'))).overall_code).toBe(OVER);
+    expect((await check(entries('user', 'ben'))).statuses[0].limit_remaining).toBe(2);
   });
 });
 
-describe('soft limits', () => {
+describe('soft limits (quota_mode)', () => {
   const [a, b, never] = ['a', 'b', 'never'].map((value) => entries('soft', value));
 
   test('soft limits deny only if all are exceeded', async () => {
     served = await serve(CONFIG);
-    const first = await ask(a, b);
+    const first = await check(a, b);
     expect([first.overall_code, ...codes(first)]).toEqual([OK, OK, OK]);
-    const second = await ask(a, b);
+    const second = await check(a, b);
     expect([second.overall_code, ...codes(second)]).toEqual([OK, OVER, OK]);
     expect(Object.keys(headers(second))).not.toContain('Retry-After');
-    const third = await ask(a, b);
+    const third = await check(a, b);
     expect([third.overall_code, ...codes(third)]).toEqual([OVER, OVER, OVER]);
     expect(Object.keys(headers(third))).toContain('Retry-After');
   });
 
   test('a single soft limit denies alone', async () => {
     served = await serve(CONFIG);
-    expect((await ask(a)).overall_code).toBe(OK);
-    expect((await ask(a)).overall_code).toBe(OVER);
-    expect((await ask(never)).overall_code).toBe(OVER);
-    expect((await ask(never, b)).overall_code).toBe(OK);
+    expect((await check(a)).overall_code).toBe(OK);
+    expect((await check(a)).overall_code).toBe(OVER);
+    expect((await check(never)).overall_code).toBe(OVER);
+    expect((await check(never, b)).overall_code).toBe(OK);
   });
 
   test('soft limits are not charged if a hard limit denies', async () => {
     served = await serve(CONFIG);
-    await ask(entries('one', 'x'));
-    const denied = await ask(entries('one', 'x'), a, b);
+    await check(entries('one', 'x'));
+    const denied = await check(entries('one', 'x'), a, b);
     expect([denied.overall_code, ...codes(denied)]).toEqual([OVER, OVER, OK, OK]);
-    expect((await ask(a)).overall_code).toBe(OK);
+    expect((await check(a)).overall_code).toBe(OK);
   });
 
   test('hard limits are not charged if all soft limits are exceeded', async () => {
     served = await serve(CONFIG);
-    await ask(a);
-    const denied = await ask(a, entries('five', 'x'));
+    await check(a);
+    const denied = await check(a, entries('five', 'x'));
     expect([denied.overall_code, ...codes(denied)]).toEqual([OVER, OVER, OK]);
-    expect((await ask(entries('five', 'x'))).statuses[0].limit_remaining).toBe(4);
+    expect((await check(entries('five', 'x'))).statuses[0].limit_remaining).toBe(4);
   });
 });
 
@@ -151,22 +152,22 @@ describe('metadata', () => {
   const text = (value: string) => ({ string_value: value });
   const number = (value: number) => ({ number_value: value });
 
-  test('merges the metadata of all allowed descriptors', async () => {
+  test('the metadata of all allowed descriptors is merged', async () => {
     served = await serve(CONFIG);
     const both = [entries('first', 'x'), entries('second', 'x')];
-    const response = metadataOf(await ask(...both));
-    expect(response).toMatchObject({ to: text('a') });
-    expect(fieldsOf(response.of)).toMatchObject({ x: number(1), y: number(2) });
-    // The first is over its limit now, and the other one is not.
-    expect(metadataOf(await ask(...both))).toMatchObject({ to: text('b') });
-    expect((await ask(entries('one', 'x'))).dynamic_metadata).toBeNull();
+    const metadata = metadataOf(await check(...both));
+    expect(metadata).toMatchObject({ to: text('a') });
+    expect(fieldsOf(metadata.of)).toMatchObject({ x: number(1), y: number(2) });
+    // Now the first descriptor is over its limit, and the second is not.
+    expect(metadataOf(await check(...both))).toMatchObject({ to: text('b') });
+    expect((await check(entries('one', 'x'))).dynamic_metadata).toBeNull();
   });
 
   interface Fields {
     readonly fields: Record<string, { readonly struct_value: Fields }>;
   }
   const fieldsOf = (value: { readonly struct_value: Fields }) => value.struct_value.fields;
-  function metadataOf({ dynamic_metadata }: Verdict) {
+  function metadataOf({ dynamic_metadata }: RateLimitResponse) {
     const { domain, metadata } = (dynamic_metadata as Fields).fields;
     expect(domain).toMatchObject(text('shop'));
     return fieldsOf(metadata);

@@ -14,15 +14,17 @@ const blocks = (language: string): readonly string[] =>
 describe('docs/envoy.md', () => {
   const [file, proxy] = blocks('yaml');
 
-  test('the documented file limits as described', async () => {
+  test('the documented file applies the documented limits', async () => {
     const served = await serve(file);
-    const ask = (address: string) => ({
+    const requestFrom = (address: string) => ({
       domain: 'shop',
       descriptors: [entries('remote_address', address)],
     });
-    expect(await served.client.passing(ask('192.0.2.7'), 9)).toBe(5);
-    expect((await served.client.ask(ask('192.0.2.8'))).overall_code).toBe(OK);
-    expect((await served.client.ask(ask('192.0.2.66'))).overall_code).toBe(OVER);
+    expect(await served.client.countAllowed(requestFrom('192.0.2.7'), 9)).toBe(5);
+    expect((await served.client.shouldRateLimit(requestFrom('192.0.2.8'))).overall_code).toBe(OK);
+    expect((await served.client.shouldRateLimit(requestFrom('192.0.2.66'))).overall_code).toBe(
+      OVER,
+    );
     await served.close();
   });
 
@@ -31,11 +33,11 @@ describe('docs/envoy.md', () => {
     const [, command] = blocks('sh');
     const local = command.replace('http://127.0.0.1:8080', served.running.url);
     expect(local).not.toBe(command);
-    const answered = await new Promise<string>((resolve, reject) => {
+    const output = await new Promise<string>((resolve, reject) => {
       // The service is in this process, so waiting for the command must not block it.
-      execFile('sh', ['-c', local], (error, output) => (error ? reject(error) : resolve(output)));
+      execFile('sh', ['-c', local], (error, stdout) => (error ? reject(error) : resolve(stdout)));
     });
-    expect(JSON.parse(answered)).toEqual(JSON.parse(blocks('json')[0]));
+    expect(JSON.parse(output)).toEqual(JSON.parse(blocks('json')[0]));
     await served.close();
   });
 

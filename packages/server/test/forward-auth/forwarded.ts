@@ -1,6 +1,6 @@
-/** Sends the requests of a proxy. */
+/** Builds and repeats the requests that a proxy sends. */
 import type { RuleConfig, RuleLimit } from '../../src/config/model.ts';
-import type { Answer } from '../running.ts';
+import type { ServiceResponse } from '../running.ts';
 
 export const PATH = '/v1/forward-auth';
 
@@ -21,7 +21,7 @@ export const rule = (path: string, limits: readonly RuleLimit[], match = {}): Ru
   goOn: false,
 });
 
-/** What Caddy and Traefik tell of a request. */
+/** Returns the headers in which Caddy and Traefik describe a request. */
 export const forwarded = (uri: string, more: Readonly<Record<string, string>> = {}) => ({
   'x-forwarded-method': 'GET',
   'x-forwarded-uri': uri,
@@ -31,11 +31,14 @@ export const forwarded = (uri: string, more: Readonly<Record<string, string>> = 
   ...more,
 });
 
-export const statusesOf = (answers: readonly Answer[]): number[] =>
-  answers.map(({ status }) => status);
+export const statusesOf = (responses: readonly ServiceResponse[]): number[] =>
+  responses.map(({ status }) => status);
 
-export async function repeat(count: number, ask: () => Promise<Answer>): Promise<Answer[]> {
-  const answers: Answer[] = [];
-  for (let call = 0; call < count; call++) answers.push(await ask());
-  return answers;
+export async function repeat(
+  count: number,
+  send: () => Promise<ServiceResponse>,
+): Promise<ServiceResponse[]> {
+  const responses: ServiceResponse[] = [];
+  for (let call = 0; call < count; call++) responses.push(await send());
+  return responses;
 }

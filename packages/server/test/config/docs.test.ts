@@ -5,7 +5,7 @@ import { loadConfig } from '../../src/config/load.ts';
 import { problemText } from '../../src/config/model.ts';
 import { readConfig } from '../../src/config/read.ts';
 import { readSettings } from '../../src/settings.ts';
-import { mistakes, pathOf, read } from './fixtures.ts';
+import { pathOf, problemsOfText, read } from './fixtures.ts';
 
 const page = readFileSync(pathOf('../../../../docs/configuration.md'), 'utf8');
 const blocks = (language: string): readonly string[] =>
@@ -14,7 +14,7 @@ const blocks = (language: string): readonly string[] =>
   );
 
 describe('the default configuration', () => {
-  it('is valid and sets nothing', async () => {
+  it('the default configuration is valid and changes no setting', async () => {
     const config = await loadConfig([pathOf('../../config/example.yaml')]);
     expect(config.policies.map(({ name }) => name)).toEqual([
       ...['perMinute', 'daily', 'steady', 'perAddress'],
@@ -27,7 +27,7 @@ describe('the default configuration', () => {
 });
 
 describe('docs/configuration.md', () => {
-  it('has a valid example with every section', () => {
+  it('docs/configuration.md has a valid example with every section', () => {
     const [example, ...others] = blocks('yaml');
     expect(others).toEqual([]);
     const config = read(example);
@@ -39,12 +39,12 @@ describe('docs/configuration.md', () => {
     expect(config.domains).toHaveLength(1);
   });
 
-  it('shows the actual messages about problems', () => {
+  it('docs/configuration.md shows the actual messages about problems', () => {
     const text = 'policies:\n  # Too few.\n  perMinute:\n    limit: ten\n    windw: 1m\n';
-    expect(blocks('text')[0].trimEnd()).toBe(mistakes(text));
+    expect(blocks('text')[0].trimEnd()).toBe(problemsOfText(text));
   });
 
-  it('shows the actual warning about keys that clients choose', () => {
+  it('docs/configuration.md shows the actual warning about keys of clients', () => {
     const unguarded = [
       ...['policies:', '  perMinute: 100/1m', 'rules:', '  - limits:', '    - policy: perMinute'],
       '      key: header:x-api-key | address',
@@ -54,7 +54,7 @@ describe('docs/configuration.md', () => {
     expect(read(blocks('yaml')[0]).warnings).toEqual([]);
   });
 
-  it('states the actual maximum limits', () => {
+  it('docs/configuration.md states the actual maximum limits', () => {
     const most = (days: number): string =>
       Math.floor(Number.MAX_SAFE_INTEGER / (days * 86_400_000)).toLocaleString('en');
     expect(page).toContain(`${most(365)} a year or ${most(1)} a day`);

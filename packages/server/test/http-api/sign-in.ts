@@ -1,9 +1,9 @@
-/** Services with a token, requests of browsers, and the log. */
+/** Helpers for tests of sign-in: services with a token, requests of browsers, and the log. */
 import { afterAll, beforeAll, beforeEach, expect } from 'vitest';
 import { makeLog } from '../../src/observe/log.ts';
 import type { LogLevel } from '../../src/settings.ts';
 import { policy, type Running, startRunning } from '../running.ts';
-import { askPlainly, type Told } from './plain-request.ts';
+import { type PlainResponse, sendRequest } from './plain-request.ts';
 
 export type Headers = Record<string, string>;
 
@@ -47,16 +47,16 @@ export function startForAll(use: (running: Running) => void): void {
 
 export const hostOf = ({ service }: Running): string => `127.0.0.1:${service.http.port}`;
 
-export async function ask(
+export async function request(
   running: Running,
   method: string,
   path: string,
   headers: Headers = {},
   body?: unknown,
   more = {},
-): Promise<Told> {
+): Promise<PlainResponse> {
   const url = `http://${hostOf(running)}${path}`;
-  const response = await askPlainly(url, method, headers, body, more);
+  const response = await sendRequest(url, method, headers, body, more);
   for (const each of response.headers['set-cookie'] ?? []) secrets.push(...partsOf(each));
   return response;
 }
@@ -70,11 +70,11 @@ function partsOf(field: string): readonly string[] {
 }
 
 let address = 2;
-/** Returns another local address each time, so that attempts do not add up. */
+/** Returns another local address each time, so that attempts are counted separately. */
 export const fresh = () => ({ localAddress: `127.1.${address >> 8}.${address++ & 255}` });
 
 export const signIn = (running: Running, token: unknown = TOKEN, headers: Headers = {}) =>
-  ask(running, 'POST', '/v1/session', headers, { token }, fresh());
+  request(running, 'POST', '/v1/session', headers, { token }, fresh());
 
 /** Headers that browsers send with requests of the dashboard. */
 export const own = (running: Running, cookie: string): Headers => ({

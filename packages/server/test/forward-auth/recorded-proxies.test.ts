@@ -1,6 +1,6 @@
 /**
- * Traefik and Envoy are not run here. What they send, as their sources have it, is sent by hand,
- * with what the shipped files tell them.
+ * Requests as Traefik and Envoy send them, by their source code and the shipped files. The proxies
+ * themselves are not installed.
  */
 import { readFileSync } from 'node:fs';
 import { type IncomingHttpHeaders, request } from 'node:http';
@@ -8,11 +8,11 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
 import { policy, type Running, startRunning } from '../running.ts';
 
-// biome-ignore lint/suspicious/noExplicitAny: a test may look into whatever the file has.
+// biome-ignore lint/suspicious/noExplicitAny: tests read any field of the file.
 const shipped = (path: string): any =>
   parse(readFileSync(new URL(`../../../../examples/proxies/${path}`, import.meta.url), 'utf8'));
 
-interface Got {
+interface ReceivedResponse {
   readonly status: number;
   readonly headers: IncomingHttpHeaders;
   readonly body: string;
@@ -20,22 +20,22 @@ interface Got {
 
 type Lines = Readonly<Record<string, string>>;
 
-function send(url: string, method: string, headers: Lines): Promise<Got> {
+function send(url: string, method: string, headers: Lines): Promise<ReceivedResponse> {
   return new Promise((resolve, reject) => {
-    const sent = request(url, { method, headers, agent: false }, (answer) => {
+    const sent = request(url, { method, headers, agent: false }, (response) => {
       let body = '';
-      answer.setEncoding('utf8').on('data', (part) => {
+      response.setEncoding('utf8').on('data', (part) => {
         body += part;
       });
-      answer.on('end', () =>
-        resolve({ status: answer.statusCode!, headers: answer.headers, body }),
+      response.on('end', () =>
+        resolve({ status: response.statusCode!, headers: response.headers, body }),
       );
     });
     sent.on('error', reject).end();
   });
 }
 
-/** A request as it came to the proxy. */
+/** A request as the proxy receives it. */
 interface Original {
   readonly method: string;
   readonly uri: string;
@@ -54,7 +54,7 @@ beforeAll(async () => {
 });
 afterAll(() => running.close());
 
-/** The URL of Sluice in the file, with the port of this test. */
+/** Replaces the origin of Sluice's URL in the file by that of this test. */
 const here = (url: string): string =>
   url.replace(/^http:\/\/[^/]+/, () => {
     return running.url;
@@ -65,8 +65,8 @@ describe('Traefik', () => {
   const { address, trustForwardHeader } = http.middlewares.sluice.forwardAuth;
   const cleared = Object.keys(http.middlewares['drop-client-headers'].headers.customRequestHeaders);
 
-  /** All headers but those of the connection, and its own in the place of what came. */
-  function ask({ method, uri, client, headers = {} }: Original): Promise<Got> {
+  /** Sends all headers except those of the connection. Traefik overwrites its own. */
+  function forward({ method, uri, client, headers = {} }: Original): Promise<ReceivedResponse> {
     expect(trustForwardHeader).toBe(false);
     const passed = Object.entries(headers).filter(
       ([name]) => !cleared.some((each) => each.toLowerCase() === name.toLowerCase()),
@@ -81,14 +81,14 @@ describe('Traefik', () => {
     });
   }
 
-  it('Traefik gets 200, 200, 429 with the headers for the client', async () => {
+  it('Traefik receives 200 or 429 with the headers for the client', async () => {
     const original = { method: 'POST', uri: '/limited/x?y=1', client: '192.0.2.1' };
-    const answers = [await ask(original), await ask(original), await ask(original)];
-    expect(answers.map(({ status }) => status)).toEqual([200, 200, 429]);
-    expect(answers[2].headers['retry-after']).toBeDefined();
-    expect(JSON.parse(answers[2].body)).toMatchObject({ 'violated-policies': ['two'] });
-    expect((await ask({ ...original, client: '192.0.2.2' })).status).toBe(200);
-    expect((await ask({ ...original, method: 'GET' })).status).toBe(200);
+    const responses = [await forward(original), await forward(original), await forward(original)];
+    expect(responses.map(({ status }) => status)).toEqual([200, 200, 429]);
+    expect(responses[2].headers['retry-after']).toBeDefined();
+    expect(JSON.parse(responses[2].body)).toMatchObject({ 'violated-policies': ['two'] });
+    expect((await forward({ ...original, client: '192.0.2.2' })).status).toBe(200);
+    expect((await forward({ ...original, method: 'GET' })).status).toBe(200);
   });
 
   it('a client of Traefik cannot describe another request', async () => {
@@ -99,8 +99,8 @@ describe('Traefik', () => {
       'X-Forwarded-For': '192.0.2.77',
     };
     const original = { method: 'POST', uri: '/limited', client: '192.0.2.3', headers };
-    const answers = [await ask(original), await ask(original), await ask(original)];
-    expect(answers.map(({ status }) => status)).toEqual([200, 200, 429]);
+    const responses = [await forward(original), await forward(original), await forward(original)];
+    expect(responses.map(({ status }) => status)).toEqual([200, 200, 429]);
   });
 
   it('the Traefik example has its middlewares in the required order', () => {
@@ -117,8 +117,8 @@ describe('Envoy', () => {
   const namesIn = (list: { patterns: { exact: string }[] }) =>
     list.patterns.map(({ exact }) => exact);
 
-  /** The method and the path of the request, Host, no body, and the headers that are allowed. */
-  function ask({ method, uri, client, headers = {} }: Original): Promise<Got> {
+  /** Sends the method, path and host of the request and the allowed headers, without the body. */
+  function forward({ method, uri, client, headers = {} }: Original): Promise<ReceivedResponse> {
     const all: Lines = { ...headers, 'x-forwarded-for': client };
     const allowed = namesIn(authz.allowed_headers).filter((name) => all[name] !== undefined);
     return send(`${running.url}${path_prefix}${uri}`, method, {
@@ -128,30 +128,30 @@ describe('Envoy', () => {
     });
   }
 
-  it('Envoy gets 200 or 429 with the headers for the client', async () => {
+  it('Envoy receives 200 or 429 with the headers for the client', async () => {
     const original = { method: 'POST', uri: '/limited/x?y=1', client: '192.0.2.11' };
-    const answers = [await ask(original), await ask(original), await ask(original)];
-    expect(answers.map(({ status }) => status)).toEqual([200, 200, 429]);
+    const responses = [await forward(original), await forward(original), await forward(original)];
+    expect(responses.map(({ status }) => status)).toEqual([200, 200, 429]);
     const onSuccess = namesIn(authorization_response.allowed_client_headers_on_success);
-    for (const name of onSuccess) expect(answers[0].headers).toHaveProperty(name);
-    const onRefusal = namesIn(authorization_response.allowed_client_headers);
-    for (const name of onRefusal) expect(answers[2].headers).toHaveProperty(name);
-    expect((await ask({ ...original, client: '192.0.2.12' })).status).toBe(200);
-    expect((await ask({ ...original, method: 'GET' })).status).toBe(200);
-    expect((await ask({ ...original, uri: '/' })).status).toBe(200);
+    for (const name of onSuccess) expect(responses[0].headers).toHaveProperty(name);
+    const onDenial = namesIn(authorization_response.allowed_client_headers);
+    for (const name of onDenial) expect(responses[2].headers).toHaveProperty(name);
+    expect((await forward({ ...original, client: '192.0.2.12' })).status).toBe(200);
+    expect((await forward({ ...original, method: 'GET' })).status).toBe(200);
+    expect((await forward({ ...original, uri: '/' })).status).toBe(200);
   });
 
   it('Envoy appends the client to X-Forwarded-For, and earlier entries are ignored', async () => {
     expect(manager.use_remote_address).toBe(true);
     const original = { method: 'POST', uri: '/limited', client: '198.51.100.1,192.0.2.13' };
     const other = { ...original, client: '198.51.100.2,192.0.2.13' };
-    const answers = [await ask(original), await ask(other), await ask(original)];
-    expect(answers.map(({ status }) => status)).toEqual([200, 200, 429]);
+    const responses = [await forward(original), await forward(other), await forward(original)];
+    expect(responses.map(({ status }) => status)).toEqual([200, 200, 429]);
   });
 
   it('Envoy accepts smaller headers than the service', async () => {
     const headers = { cookie: 'x'.repeat(manager.max_request_headers_kb * 1024) };
-    expect((await ask({ method: 'GET', uri: '/', client: '192.0.2.14', headers })).status).toBe(
+    expect((await forward({ method: 'GET', uri: '/', client: '192.0.2.14', headers })).status).toBe(
       200,
     );
   });

@@ -38,8 +38,8 @@ afterAll(async () => {
   rmSync(folder, { recursive: true });
 });
 
-/** Times, and the names of receipts, are others each time. */
-const timeless = (text: string): string =>
+/** Replaces times and receipt ids, which differ in each run. */
+const normalize = (text: string): string =>
   text
     .replace(/"(atMs|resetAfterMs|retryAfterMs)":[1-9]\d*/g, '"$1":1')
     .replace(/"(startMs|startedAtMs)":\d+/g, '"$1":1')
@@ -55,7 +55,7 @@ const timeless = (text: string): string =>
 const run = async (command: string): Promise<string> =>
   (await promisify(execFile)('bash', ['-c', command])).stdout;
 
-describe('the page of the HTTP API', () => {
+describe('docs/http-api.md', () => {
   const examples = blocks.flatMap(({ language, text }, at) =>
     language === 'sh' ? [{ commands: text, printed: blocks[at + 1] }] : [],
   );
@@ -68,18 +68,18 @@ describe('the page of the HTTP API', () => {
       for (const command of commands.trim().split('\n')) {
         outputs.push((await run(command.replaceAll('http://127.0.0.1:8080', running.url))).trim());
       }
-      expect(timeless(outputs.join('\n'))).toBe(timeless(printed.text));
+      expect(normalize(outputs.join('\n'))).toBe(normalize(printed.text));
     },
   );
 
-  test('documents each error code of the service', () => {
+  test('docs/http-api.md lists each error code of the service', () => {
     const rows = [...page.matchAll(/^\| `(ERR_\w+)` \| (.+) \|$/gm)];
     expect(rows.map(([, code, meaning]) => [code, meaning])).toEqual(
       Object.entries(SERVICE_ERRORS),
     );
   });
 
-  test('documents each status of the OpenAPI document and of Node', () => {
+  test('docs/http-api.md lists each status of the OpenAPI document and of Node', () => {
     const rows = [...page.matchAll(/^\| (\d{3}) \| .+ \|$/gm)].map(([, status]) => status);
     const described = OPERATIONS.flatMap(({ responses }) => Object.keys(responses));
     const always = ['400', '401', '403', '404', '405', '408', '413', '431', '500', '503'];
@@ -91,7 +91,7 @@ describe('the page of the HTTP API', () => {
     expect(TickEvent.strict().parse(JSON.parse(text))).toEqual(JSON.parse(text));
   });
 
-  test('documents the actual limits', () => {
+  test('docs/http-api.md states the actual maximum numbers', () => {
     expect(page).toContain(`at most ${HISTORY_SECONDS}`);
     expect(page).toContain(`the ${MAX_REPORTED_POLICIES} busiest policies`);
     expect(page).toContain(`the first ${MAX_DENIALS} that fit`);
@@ -106,7 +106,7 @@ describe('the page of the HTTP API', () => {
     );
   });
 
-  test('documents every open path', () => {
+  test('docs/http-api.md lists every path that requires no token', () => {
     const open = OPERATIONS.filter(({ isOpen }) => isOpen).map(({ path }) => path);
     const [, section] = page.split('## Authentication\n');
     for (const path of open.filter((each) => !/check|peek|ext-authz/.test(each))) {

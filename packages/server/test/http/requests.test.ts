@@ -12,13 +12,13 @@ afterAll(() => running.close());
 
 const CHECK = { policy: 'many', key: 'a' };
 const close = 'Connection: close';
-const answered = { until: isWhole };
+const untilWhole = { until: isWhole };
 const codeOf = (text: string): string => /"code":"(\w+)"/.exec(text)?.[1] ?? '';
 const chunked = (...chunks: readonly string[]): string =>
   [...chunks, ''].map((each) => `${Buffer.byteLength(each).toString(16)}\r\n${each}\r\n`).join('');
 
-describe('request body', () => {
-  test('accepts a chunked body, also byte by byte', async () => {
+describe('request bodies', () => {
+  test('accepts a chunked body, and a body sent byte by byte', async () => {
     const text = JSON.stringify(CHECK);
     const head = headOf('POST', '/v1/check', 'Transfer-Encoding: chunked', close);
     expect((await exchange(port, [head + chunked(text.slice(0, 5), text.slice(5))])).status).toBe(
@@ -26,9 +26,9 @@ describe('request body', () => {
     );
     const whole = checkText({ ...CHECK, key: '😀ü' }, close);
     const bytes = [...Buffer.from(whole)].map((byte) => Buffer.from([byte]));
-    const { status, text: answer } = await exchange(port, bytes);
+    const { status, text: response } = await exchange(port, bytes);
     expect(status).toBe(200);
-    expect(Buffer.from(answer, 'latin1').toString()).toContain('"key":"😀ü"');
+    expect(Buffer.from(response, 'latin1').toString()).toContain('"key":"😀ü"');
   });
 
   test('rejects a body that is not UTF-8, not JSON, or empty', async () => {
@@ -50,7 +50,7 @@ describe('request body', () => {
     }
   });
 
-  test('reports the error of the JSON parser', async () => {
+  test('the problem detail contains the error of the JSON parser', async () => {
     const { text } = await exchange(port, [checkText('{"policy":NaN}', close)]);
     expect(text).toContain('"detail":"Expected the body to be JSON, got an error: Unexpected ');
   });
@@ -73,14 +73,14 @@ describe('request body', () => {
       return text + ' '.repeat(bytes - text.length);
     };
     expect((await exchange(port, [checkText(filled(2 ** 20), close)])).status).toBe(200);
-    const more = await exchange(port, [checkText(filled(2 ** 20 + 1), close)], answered);
+    const more = await exchange(port, [checkText(filled(2 ** 20 + 1), close)], untilWhole);
     expect([more.status, codeOf(more.text)]).toEqual([413, 'ERR_BODY_TOO_LARGE']);
   });
 
-  test('rejects too large a body before it is read, and the client gets the response', async () => {
+  test('a body that is too large is rejected before it is read', async () => {
     const megabyte = 'x'.repeat(2 ** 20);
     const announced = headOf('POST', '/v1/check', `Content-Length: ${3 * 2 ** 20}`);
-    const atOnce = await exchange(port, [announced], answered);
+    const atOnce = await exchange(port, [announced], untilWhole);
     expect([atOnce.status, codeOf(atOnce.text)]).toEqual([413, 'ERR_BODY_TOO_LARGE']);
     const sent = await exchange(port, [announced, megabyte, megabyte, megabyte]);
     expect([sent.status, sent.closed]).toEqual([413, true]);
@@ -94,10 +94,10 @@ describe('request body', () => {
     const expects = 'Expect: 100-continue';
     const text = JSON.stringify(CHECK);
     const head = headOf('POST', '/v1/check', `Content-Length: ${text.length}`, expects, close);
-    const { text: answer } = await exchange(port, [head, text]);
-    expect(answer).toMatch(/^HTTP\/1\.1 100 Continue\r\n\r\nHTTP\/1\.1 200 OK/);
+    const { text: response } = await exchange(port, [head, text]);
+    expect(response).toMatch(/^HTTP\/1\.1 100 Continue\r\n\r\nHTTP\/1\.1 200 OK/);
     const large = headOf('POST', '/v1/check', `Content-Length: ${2 ** 30}`, expects);
-    expect((await exchange(port, [large], answered)).status).toBe(413);
+    expect((await exchange(port, [large], untilWhole)).status).toBe(413);
     const odd = headOf('POST', '/v1/check', 'Expect: miracles', close);
     expect((await exchange(port, [odd])).status).toBe(417);
   });
@@ -117,7 +117,7 @@ describe('request body', () => {
   });
 });
 
-describe('a request', () => {
+describe('HTTP requests', () => {
   test('accepts HTTP/1.0 and absolute URLs', async () => {
     expect((await exchange(port, ['GET /healthz HTTP/1.0\r\n\r\n'])).status).toBe(200);
     for (const target of ['http://127.0.0.1/healthz', 'HTTPS://x:1/healthz?']) {
@@ -185,7 +185,7 @@ describe('a request', () => {
     const fields = (count: number) => [...Array(count - 2).fill('X: y'), close];
     const few = await exchange(port, [headOf('GET', '/healthz', ...fields(999))]);
     expect(few.status).toBe(200);
-    // The most of them come close to the bytes that a head may have.
+    // The largest is close to the maximum size of a head.
     for (const count of [1000, 1001, 2500, 5000, 16_000]) {
       const many = await exchange(port, [headOf('GET', '/v1/forward-auth', ...fields(count))]);
       expect([count, many.status, codeOf(many.text)]).toEqual([count, 431, 'ERR_TOO_MANY_FIELDS']);
@@ -226,23 +226,23 @@ describe('a request', () => {
     ]);
   });
 
-  test('rejects CONNECT and upgrades', async () => {
+  test('CONNECT is rejected, and upgrade requests are ignored', async () => {
     const { text } = await exchange(port, ['CONNECT x:80 HTTP/1.1\r\nHost: x:80\r\n\r\n']);
     expect(text).toBe('');
     const upgrade = headOf('GET', '/healthz', 'Connection: Upgrade', 'Upgrade: websocket');
-    expect((await exchange(port, [upgrade], answered)).status).toBe(200);
+    expect((await exchange(port, [upgrade], untilWhole)).status).toBe(200);
   });
 });
 
 test('JSON responses have nosniff, except decisions', async () => {
-  const sniffing = async (method: string, path: string, body?: unknown) =>
-    (await running.ask(method, path, body)).headers.get('x-content-type-options');
+  const nosniffHeader = async (method: string, path: string, body?: unknown) =>
+    (await running.request(method, path, body)).headers.get('x-content-type-options');
   for (const path of ['/v1/policies', '/v1/openapi.json', '/v1/keys/many/a', '/v1/nowhere']) {
-    expect([path, await sniffing('GET', path)]).toEqual([path, 'nosniff']);
+    expect([path, await nosniffHeader('GET', path)]).toEqual([path, 'nosniff']);
   }
-  expect(await sniffing('POST', '/v1/check', { policy: 'none' })).toBe('nosniff');
-  expect(await sniffing('POST', '/v1/check', { ...CHECK, key: 'x'.repeat(2 ** 20) })).toBe(
+  expect(await nosniffHeader('POST', '/v1/check', { policy: 'none' })).toBe('nosniff');
+  expect(await nosniffHeader('POST', '/v1/check', { ...CHECK, key: 'x'.repeat(2 ** 20) })).toBe(
     'nosniff',
   );
-  expect(await sniffing('POST', '/v1/check', CHECK)).toBeNull();
+  expect(await nosniffHeader('POST', '/v1/check', CHECK)).toBeNull();
 });

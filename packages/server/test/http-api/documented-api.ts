@@ -1,11 +1,11 @@
 /**
- * A service that is held to its own description: each answer has to be what /v1/openapi.json says,
- * with no field that is not told there, and so has each request that was not refused.
+ * Client of a service that validates each response against /v1/openapi.json, and each body of a
+ * successful request. Undocumented fields are errors.
  */
 import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js';
-import type { Answer, Running } from '../running.ts';
+import type { Running, ServiceResponse } from '../running.ts';
 
-// biome-ignore lint/suspicious/noExplicitAny: it is JSON.
+// biome-ignore lint/suspicious/noExplicitAny: any JSON value.
 type Json = any;
 
 interface Response {
@@ -24,7 +24,7 @@ function closed(value: Json): Json {
   return { ...(!isOpen && { additionalProperties: false }), ...Object.fromEntries(parts) };
 }
 
-export class Described {
+export class DocumentedApi {
   readonly running: Running;
   readonly document: Json;
   readonly #validators = new Map<string, ValidateFunction>();
@@ -36,11 +36,11 @@ export class Described {
     this.#ajv.addSchema(closed(document), 'api');
   }
 
-  static async of(running: Running): Promise<Described> {
-    return new Described(running, (await running.get('/v1/openapi.json')).json);
+  static async of(running: Running): Promise<DocumentedApi> {
+    return new DocumentedApi(running, (await running.get('/v1/openapi.json')).json);
   }
 
-  /** What is wrong with a value, by the schema that stands at a JSON pointer of the description. */
+  /** Returns the problems of a value by the schema at a JSON pointer of the document. */
   problems(pointer: readonly string[], value: unknown): string | undefined {
     const escaped = pointer.map((each) => each.replaceAll('~', '~0').replaceAll('/', '~1'));
     const place = escaped.map((each) => `/${encodeURIComponent(each)}`).join('');
@@ -49,7 +49,7 @@ export class Described {
     return validate(value) ? undefined : this.#ajv.errorsText(validate.errors);
   }
 
-  /** The place of an operation in the description. */
+  /** Returns the JSON pointer of an operation in the document. */
   operation(method: string, target: string): readonly string[] {
     const [path] = target.replace(/(.)\/($|\?)/, '$1$2').split('?');
     const fits = (template: string): boolean =>
@@ -63,59 +63,65 @@ export class Described {
     return ['paths', template ?? path, method.toLowerCase()];
   }
 
-  async ask(method: string, target: string, body?: unknown, headers = {}): Promise<Answer> {
-    const answer = await this.running.ask(method, target, body, headers);
+  async request(
+    method: string,
+    target: string,
+    body?: unknown,
+    headers = {},
+  ): Promise<ServiceResponse> {
+    const response = await this.running.request(method, target, body, headers);
     const place = this.operation(method, target);
-    if (answer.status < 300 && body !== undefined) {
+    if (response.status < 300 && body !== undefined) {
       const requestBody = [...place, 'requestBody', 'content', 'application/json', 'schema'];
       const wrong = this.problems(requestBody, body);
-      if (wrong !== undefined) throw new Error(`${method} ${target} took a wrong body: ${wrong}`);
+      if (wrong !== undefined)
+        throw new Error(`${method} ${target} accepted an invalid body: ${wrong}`);
     }
-    this.check(method, target, { ...answer, type: answer.headers.get('content-type') });
-    return answer;
+    this.check(method, target, { ...response, type: response.headers.get('content-type') });
+    return response;
   }
 
-  /** Throws if a response is not as described. */
+  /** Throws if a response does not match the document. */
   check(method: string, target: string, response: Response): void {
     const place = this.operation(method, target);
     const [, path, verb] = place;
     const { responses } = this.document.paths[path]?.[verb] ?? {};
-    if (responses === undefined) throw new Error(`${method} ${target} is not described`);
+    if (responses === undefined) throw new Error(`${method} ${target} is not documented`);
     const { status, text, json } = response;
     const range = `${Math.floor(status / 100)}XX`;
-    const received = responses[status] ?? responses[range];
-    if (received === undefined) throw new Error(`${method} ${target} answered ${status}`);
+    const documented = responses[status] ?? responses[range];
+    if (documented === undefined) throw new Error(`${method} ${target} responded ${status}`);
     const isListed = responses[status] !== undefined;
     const pointer = isListed
       ? [...place, 'responses', String(status)]
       : ['components', 'responses', 'Problem'];
-    const { content } = isListed ? received : this.document.components.responses.Problem;
+    const { content } = isListed ? documented : this.document.components.responses.Problem;
     if (text === '' && (content === undefined || method === 'HEAD')) return;
     const [type] = (response.type ?? '').split(';');
     const described = content?.[type] === undefined ? '*/*' : type;
     if (content?.[described] === undefined) {
-      throw new Error(`${method} ${target} answered ${status} as ${type}: ${text.slice(0, 200)}`);
+      throw new Error(`${method} ${target} responded ${status} as ${type}: ${text.slice(0, 200)}`);
     }
     if (content[described].schema === undefined) return;
     const wrong = this.problems([...pointer, 'content', described, 'schema'], json);
     if (wrong === undefined) return;
-    throw new Error(`${method} ${target} answered ${status}: ${wrong} in ${text.slice(0, 500)}`);
+    throw new Error(`${method} ${target} responded ${status}: ${wrong} in ${text.slice(0, 500)}`);
   }
 
-  get(target: string, headers = {}): Promise<Answer> {
-    return this.ask('GET', target, undefined, headers);
+  get(target: string, headers = {}): Promise<ServiceResponse> {
+    return this.request('GET', target, undefined, headers);
   }
 
-  post(target: string, body?: unknown, headers = {}): Promise<Answer> {
-    return this.ask('POST', target, body, headers);
+  post(target: string, body?: unknown, headers = {}): Promise<ServiceResponse> {
+    return this.request('POST', target, body, headers);
   }
 
-  put(target: string, body?: unknown): Promise<Answer> {
-    return this.ask('PUT', target, body);
+  put(target: string, body?: unknown): Promise<ServiceResponse> {
+    return this.request('PUT', target, body);
   }
 
-  delete(target: string): Promise<Answer> {
-    return this.ask('DELETE', target);
+  delete(target: string): Promise<ServiceResponse> {
+    return this.request('DELETE', target);
   }
 
   close(): Promise<void> {
