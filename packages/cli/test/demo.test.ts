@@ -1,4 +1,4 @@
-/** `sluice demo`, as people run it: with and without a terminal. */
+/** `sluice demo`, with and without a terminal. */
 import { readFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -21,7 +21,7 @@ describe('sluice demo', () => {
     plain = await sluice(['demo', '--for', '2s']);
   });
 
-  test('prints plain lines without a terminal and exits by itself', async () => {
+  test('demo prints plain lines without a terminal and exits by itself', async () => {
     const { code, stdout, stderr } = plain;
     expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
     expect(stdout).not.toMatch(CONTROL);
@@ -73,7 +73,7 @@ describe('sluice demo', () => {
     ]);
   });
 
-  test('redraws in place on a terminal and restores the cursor', async () => {
+  test('demo redraws in place on a terminal and restores the cursor', async () => {
     const shown = onTerminalOf(80, 30, ['demo', '--for', '1s']);
     await shown.shows(
       /Try it:\n {2}http:\/\/127\.0\.0\.1:\d+\/dashboard\/\n {2}curl -i '127\.0\.0\.1:/,
@@ -130,7 +130,7 @@ describe('sluice demo', () => {
     expect(stdout).toContain('Next steps:');
   });
 
-  test('a port in use and a public address are rejected', async () => {
+  test('demo rejects a port in use and a public address', async () => {
     const server = createServer();
     await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
     const { port } = server.address() as { port: number };

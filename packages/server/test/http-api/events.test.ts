@@ -34,7 +34,7 @@ async function listen(running: Running, path?: string, headers = {}): Promise<Ev
   return reader;
 }
 
-/** Decides without HTTP between, so that a flood takes no time. */
+/** Decides without HTTP, so that many decisions take little time. */
 function decide({ service }: Running, name: string, key: string, times = 1): void {
   const { decisionService } = service.app;
   const limits = decisionService.limits([{ policy: name, key }]);
@@ -191,7 +191,7 @@ describe('GET /v1/events', () => {
     const readers = await Promise.all(Array.from({ length: MAX_STREAMS }, () => listen(running)));
     const { status, json } = await running.get('/v1/events');
     expect([status, json.code]).toEqual([503, 'ERR_TOO_MANY_STREAMS']);
-    // All others are served as before, and streams are no requests that wait.
+    // Other requests are served, and streams do not count as requests in flight.
     expect((await running.post('/v1/check', { policy: 'few', key: 'a' })).status).toBe(200);
     const { text } = await running.get('/metrics');
     expect(text).toContain('sluice_http_requests_in_flight 1\n');
@@ -335,7 +335,7 @@ describe('a stream that is not read', () => {
     answer.pause();
     expect(stream.isSlow).toBe(false);
     let sent = 0;
-    // What the system keeps on the way is not this process's.
+    // Bytes in the system's buffers do not count.
     for (; !stream.isSlow && sent < 1000; sent++) {
       stream.send('tick', JSON.stringify('x'.repeat(64 * 1024)));
       await turn();
@@ -343,7 +343,7 @@ describe('a stream that is not read', () => {
     expect(sent).toBeLessThan(1000);
     expect(sent * 64 * 1024).toBeGreaterThan(MAX_BACKLOG_BYTES);
     stream.end('slow');
-    // It is not kept until it is read.
+    // The response closes without a reader.
     await once(response, 'close');
     const closed = new Promise((resolve) => answer.once('close', resolve));
     answer.resume();

@@ -23,7 +23,7 @@ function logOf(entries: number) {
   return { clock, limiter, receipts, check };
 }
 
-/** The shortest of many times in ms: what the work takes when nothing else runs. */
+/** Returns the shortest of many times in ms, which other processes disturbed least. */
 function shortest(times: number, call: (time: number) => void): number {
   let least = Number.POSITIVE_INFINITY;
   for (let time = 0; time < times; time++) {
@@ -34,7 +34,7 @@ function shortest(times: number, call: (time: number) => void): number {
   return least;
 }
 
-/** How many times longer something takes on the long log than on the short one. */
+/** Returns how many times longer a call takes on the long log than on the short one. */
 function growth(prepare: (log: ReturnType<typeof logOf>) => (time: number) => void): number {
   const [long, short] = [LONG, SHORT].map((entries) => shortest(300, prepare(logOf(entries))));
   // A clock that is too coarse for the short one must not make the ratio infinite.
@@ -45,7 +45,7 @@ describe('on a log of 100,000 entries', () => {
   it.each([
     ['the newest', -1],
     ['the oldest', 0],
-  ])('a refund of %s entry takes no longer than on one of 1,000', (_, end) => {
+  ])('a refund of %s of 100,000 entries takes no longer than of 1,000', (_, end) => {
     const ratio = growth(({ limiter, receipts }) => (time) => {
       limiter.refundSync(receipts.at(end < 0 ? end - time : time)!);
     });
@@ -55,7 +55,7 @@ describe('on a log of 100,000 entries', () => {
   it.each([
     ['a refund in the middle', -1],
     ['a settlement in the middle', 1],
-  ])('%s takes less than 1/40 of the checks that made it', (_, delta) => {
+  ])('%s of 100,000 entries takes less than 1/40 of the checks that added them', (_, delta) => {
     const start = performance.now();
     const { limiter, receipts } = logOf(LONG);
     const madeMs = performance.now() - start;
@@ -69,7 +69,7 @@ describe('on a log of 100,000 entries', () => {
     ['a denial of cost 1', 1],
     ['a denial of half the limit', 0.5],
     ['a peek', 0],
-  ])('%s with half of the entries expired takes no longer than on one of 1,000', (_, cost) => {
+  ])('%s with half of 100,000 entries expired takes no longer than with 1,000', (_, cost) => {
     const ratio = growth(({ clock, limiter, receipts }) => {
       const limit = receipts.length;
       clock.advance(WINDOW_MS - limit / 2);
@@ -81,7 +81,7 @@ describe('on a log of 100,000 entries', () => {
     expect(ratio).toBeLessThan(15);
   });
 
-  it('a check is right when all entries have expired, and after the clock has stepped back', () => {
+  it('a check is correct when all entries have expired, and after a backward clock step', () => {
     const { clock, limiter, check } = logOf(LONG);
     clock.advance(2 * WINDOW_MS);
     check();
@@ -90,7 +90,7 @@ describe('on a log of 100,000 entries', () => {
     expect(limiter.inspectSync('p', 'a')).toMatchObject({ entryCount: 1, used: 2 });
   });
 
-  it('dropping all entries takes less than 1/100 of adding them', () => {
+  it('dropping 100,000 entries takes less than 1/100 of adding them', () => {
     const slab = new EntrySlab(false);
     const states = Array.from({ length: 5 }, () => stateOf(slab));
     const addedMs = shortest(5, (at) => fill(slab, states[at], LONG));
@@ -99,7 +99,7 @@ describe('on a log of 100,000 entries', () => {
     expect(droppedMs).toBeLessThan(addedMs / 100);
   });
 
-  it('inspect returns the newest 1,000 entries that count, and their number', () => {
+  it('inspect returns the newest 1,000 valid entries, and their number', () => {
     const { clock, limiter } = logOf(LONG);
     const state = limiter.inspectSync('p', 'a');
     expect(state?.entryCount).toBe(LONG);
@@ -111,7 +111,7 @@ describe('on a log of 100,000 entries', () => {
     expect(limiter.inspectSync('p', 'a')?.entries).toHaveLength(10);
   });
 
-  it('inspect takes no longer than on one of 1,000', () => {
+  it('inspect of 100,000 entries takes no longer than of 1,000', () => {
     const ratio = growth(
       ({ limiter }) =>
         () =>
@@ -121,7 +121,7 @@ describe('on a log of 100,000 entries', () => {
   });
 });
 
-it('charging and refunding for ever takes no memory', () => {
+it('repeated charges and refunds use no more memory', () => {
   const { clock, limiter } = logOf(3);
   clock.advance(2 * WINDOW_MS);
   limiter.checkSync('p', 'a');
@@ -139,7 +139,7 @@ it('charging and refunding for ever takes no memory', () => {
 });
 
 function bytes(): number {
-  // What is collected is subtracted a little later, by another thread.
+  // Another thread frees the collected buffers with a delay.
   for (let time = 0; time < 5; time++) collect();
   return process.memoryUsage().arrayBuffers;
 }
@@ -158,8 +158,8 @@ describe.each([
     ['50,000 logs of 7', 50_000, 7, 9.5],
     ['5,000 logs of 100', 5000, 100, 9.5],
     ['1,000 logs of 450', 1000, 450, 9.9],
-    ['one log of 100,000', 1, 100_000, 9.9],
-  ])('%s takes about 9 bytes an entry, twice that if wide', (_name, logs, entries, most) => {
+    ['1 log of 100,000', 1, 100_000, 9.9],
+  ])('%s take about 9 bytes per entry, twice that if wide', (_name, logs, entries, most) => {
     const before = bytes();
     const slab = new EntrySlab(wide);
     const states = Array.from({ length: logs }, () => stateOf(slab));
@@ -170,14 +170,14 @@ describe.each([
     expect(states.length).toBe(logs);
   });
 
-  it('comes back after a burst, when all but a few logs are cleared', () => {
+  it('memory is released after a burst, when all but a few logs are cleared', () => {
     const slab = new EntrySlab(wide);
     const states = Array.from({ length: 30_000 }, () => stateOf(slab));
     const before = bytes();
     for (const [at, state] of states.entries()) fill(slab, state, at % 40);
     const during = bytes() - before;
     for (const [at, state] of states.entries()) if (at >= 100) slab.clear(state);
-    // Ordinary traffic goes on in the others.
+    // The other logs have ordinary traffic.
     for (let n = 0; n < 100; n++) {
       for (const state of states.slice(0, 100)) {
         const knownMs = START_MS + 1000 + n;
@@ -189,7 +189,7 @@ describe.each([
     expect(bytes() - before).toBeLessThan(600_000 * width);
   });
 
-  it('comes back when a log of 100,000 entries has expired', () => {
+  it('memory is released when a log of 100,000 entries has expired', () => {
     const slab = new EntrySlab(wide);
     const state = stateOf(slab);
     const before = bytes();
@@ -201,7 +201,7 @@ describe.each([
     expect(bytes() - before).toBeLessThan(37_000 * width);
   });
 
-  it('is less than 1 KB for a policy that was used once', () => {
+  it('a policy that was used once takes less than 1 KB', () => {
     const before = bytes();
     const slabs = Array.from({ length: 1000 }, () => {
       const slab = new EntrySlab(wide);
