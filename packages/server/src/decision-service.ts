@@ -220,16 +220,15 @@ export class DecisionService {
     const { peek } = check;
     let result: CheckResult | undefined;
     try {
-      if (check.limits.length > 0) result = await this.#ask(check);
+      if (check.limits.length > 0) [result] = await this.store.decide([check]);
     } catch (error) {
       if (!peek) for (const listener of this.#failureListeners) listener(check.limits);
       throw error;
     }
     const allowed = result?.allowed !== false;
-    const shadowResults = allowed
-      ? await Promise.all(shadow.map((limit) => this.#decideShadow({ ...check, limits: [limit] })))
-      : [];
-    const decision = { allowed, result, shadow: shadowResults.flat(), peek };
+    const shadowResults =
+      allowed && shadow.length > 0 ? await this.#decideShadow(check, shadow) : NO_SHADOW;
+    const decision = { allowed, result, shadow: shadowResults, peek };
     return isQuiet ? decision : this.notify(decision, check.limits);
   }
 
@@ -238,13 +237,12 @@ export class DecisionService {
     return result;
   }
 
-  /** Resolves to no result if the store fails: a shadow limit never fails a call. */
-  async #decideShadow(check: Check): Promise<readonly CheckResult[]> {
-    try {
-      return await this.store.decide([check]);
-    } catch {
-      return [];
-    }
+  /** Decides each shadow limit. One that the store fails to decide has no result. */
+  async #decideShadow(check: Check, shadow: readonly Limit[]): Promise<readonly CheckResult[]> {
+    const results = await Promise.allSettled(
+      shadow.map(async (limit) => this.store.decide([{ ...check, limits: [limit] }])),
+    );
+    return results.flatMap((each) => (each.status === 'fulfilled' ? each.value : []));
   }
 
   /** Passes a decision and its enforced limits to all listeners. */

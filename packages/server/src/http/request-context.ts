@@ -165,7 +165,10 @@ export class RequestContext {
     return new Promise((resolve, reject) => {
       const receive = (text: string): void => {
         try {
-          resolve(use(jsonOf(text)));
+          const pending = use(jsonOf(text));
+          // `resolve(pending)` would create another promise.
+          if (pending === undefined) resolve();
+          else pending.then(resolve, reject);
         } catch (error) {
           reject(error);
         }
