@@ -14,7 +14,7 @@ describe.each([
   ['an asynchronous store', promisesOnly],
 ])('a waiter due exactly at maxWaitMs, on %s', (_, open) => {
   it.each([1, 2, 7, 100])(
-    'a waiter due exactly at maxWaitMs is admitted, with all %d of that millisecond',
+    'a waiter due exactly at maxWaitMs is admitted, as are all %d of that millisecond',
     async (count) => {
       const clock = new ManualClock(START_MS);
       const policies = { p: { limit: count, window: 1000 } };
@@ -72,7 +72,7 @@ describe('a waiter due exactly at maxWaitMs, on the system clock', () => {
     vi.useRealTimers();
   });
 
-  it('a waiter is admitted at its deadline if that was set before the timer ahead', async () => {
+  it('a waiter is admitted at its deadline if its timer was set before the first one', async () => {
     vi.useFakeTimers({ now: START_MS, toFake: ['setTimeout', 'clearTimeout', 'Date'] });
     const limiter = createLimiter({ policies: { p: '2/1s' } });
     const first = await limiter.check('p', 'a', { cost: 2 });
@@ -84,7 +84,7 @@ describe('a waiter due exactly at maxWaitMs, on the system clock', () => {
     expect((await Promise.all(waiting)).map(({ allowed }) => allowed)).toEqual([true, true]);
   });
 
-  it('a waiter is admitted at its deadline if milliseconds pass while it arrives', async () => {
+  it('a waiter is admitted at its deadline if the clock advances while it arrives', async () => {
     const inner = new ManualClock(START_MS);
     let passing = 0;
     const clock: Clock = {

@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { KeyQueue, LinkedList, type QueueNode, ShardedMap } from '../src/acquire/key-queue.ts';
 
 describe('KeyQueue', () => {
-  it('demandAt sums the cost of a waiter and of those before it after removals', () => {
+  it('demandAt sums the cost of a waiter and of all waiters before it, also after removals', () => {
     const operation = fc.record({
       cost: fc.integer({ min: 1, max: 5 }),
       leave: fc.option(fc.nat(60)),
@@ -30,7 +30,7 @@ describe('KeyQueue', () => {
     );
   });
 
-  it('a waiter references O(log n) sums, however many waiters were removed', () => {
+  it('a waiter references O(log n) sums, regardless of the number of removed waiters', () => {
     const lane = new KeyQueue<number>();
     const patient = lane.add(0, 1);
     let last = lane.add(1, 1);

@@ -53,7 +53,7 @@ const settle = async (): Promise<void> => {
 
 const inOrder = Array.from({ length: MANY }, (_, at) => at);
 
-describe('an event that concerns many waiters is handled in slices', () => {
+describe('events of many waiters', () => {
   it.each<[name: string, options: object, (queue: Queue) => void]>([
     ['a reset', { maxWaitMs: 1e6 }, ({ limiter }) => limiter.resetSync('p', 'a')],
     ['the end of the window', {}, ({ clock }) => clock.advance(60_000)],
@@ -151,7 +151,7 @@ describe('an event that concerns many waiters is handled in slices', () => {
   });
 });
 
-describe('the work for a waiter', { retry: 2 }, () => {
+describe('CPU time of many waiters', { retry: 2 }, () => {
   /** Returns the CPU time of `count` arrivals and of `follow`, the least of three runs. */
   async function cost(count: number, follow: (queue: Queue) => unknown): Promise<number> {
     let least = Number.POSITIVE_INFINITY;
@@ -189,7 +189,7 @@ describe('the work for a waiter', { retry: 2 }, () => {
     expect(many / few).toBeLessThan(9);
   });
 
-  it('the work of many waiters on ManualClock grows linearly', () => {
+  it('the CPU time of many timers on ManualClock grows almost linearly', () => {
     const run = (count: number): number => {
       const clock = new ManualClock();
       const before = process.cpuUsage();

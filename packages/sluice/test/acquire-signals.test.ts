@@ -116,7 +116,7 @@ describe('close', () => {
 });
 
 describe('queues', () => {
-  it('sends one check for a waiter that becomes first in two queues at once', async () => {
+  it('a waiter that becomes first in two queues at once sends one check', async () => {
     const { limiter, decisions, stop, signal } = setUp();
     const both = ['a', 'b'].map((key) => ({ policy: 'one', key }) as const);
     await limiter.check(both);
@@ -130,7 +130,7 @@ describe('queues', () => {
     expect(await outcomes([second])).toHaveLength(1);
   });
 
-  it('denies a waiter that arrived during a decision once the reply is there', async () => {
+  it('a waiter that arrives during a decision is denied after the reply', async () => {
     const { limiter } = setUp(promisesOnly());
     await limiter.check('one', 'a');
     await limiter.check('one', 'b');

@@ -38,7 +38,7 @@ async function settle(): Promise<void> {
 
 describe.each([
   ['a store in memory', () => undefined],
-  ['a store that answers later', promisesOnly],
+  ['an asynchronous store', promisesOnly],
 ])('acquire on %s', (_, open) => {
   it('acquire resolves at once if the cost fits', async () => {
     const { clock, limiter, log, note } = setUp(open());
@@ -185,7 +185,7 @@ describe.each([
     expect(log).toEqual([['waiting', 2000, true]]);
   });
 
-  it('no waiter waits longer than maxWaitMs, whatever other calls use', async () => {
+  it('no waiter waits longer than maxWaitMs, regardless of other calls', async () => {
     const store = open() ?? memoryStore();
     const { clock, limiter, log, note } = setUp(store);
     const policies = { one: { limit: 1, window: 1000 } };
@@ -223,7 +223,7 @@ describe.each([
 });
 
 describe('acquire', () => {
-  it('refunds an acquire that is aborted while the store decides', async () => {
+  it('an acquire that is aborted while the store decides is refunded', async () => {
     const store = promisesOnly();
     const { limiter } = setUp(store);
     const stop = new AbortController();
@@ -313,7 +313,7 @@ describe('acquire', () => {
     ]);
   });
 
-  it('admits 10,000 waiters without growing the stack', async () => {
+  it('acquire admits 10,000 waiters without growing the stack', async () => {
     const { clock, limiter } = setUp();
     await limiter.check('three', 'a', { cost: 3 });
     const waiting = Array.from({ length: 10_000 }, () => limiter.acquire('three', 'a'));
@@ -362,7 +362,7 @@ describe('acquire', () => {
     },
   );
 
-  it('keeps no state of keys without waiters', async () => {
+  it('a waiter that has left does not delay the next one', async () => {
     const clock = new ManualClock(START_MS);
     const limiter = createLimiter({ policies: { p: '1/1s' }, clock });
     await limiter.acquire('p', 'a');

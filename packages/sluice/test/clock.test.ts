@@ -170,7 +170,7 @@ describe('systemClock', () => {
     },
   );
 
-  it('systemClock never sets a timer above 32 bits', () => {
+  it('systemClock never sets a timer longer than setTimeout supports', () => {
     const arm = vi.spyOn(globalThis, 'setTimeout');
     systemClock.schedule(60 * DAY_MS, () => {});
     vi.advanceTimersByTime(60 * DAY_MS);
@@ -201,7 +201,7 @@ describe('systemClock', () => {
     expect(wake).not.toHaveBeenCalled();
   });
 
-  it('systemClock does not fire early when a timer does', () => {
+  it('systemClock does not fire early if its timer fires early', () => {
     const wake = vi.fn();
     systemClock.schedule(1_000, wake);
     vi.setSystemTime(START_MS - 1);
@@ -223,7 +223,7 @@ describe('systemClock', () => {
     expect(wake).toHaveBeenCalledTimes(1);
   });
 
-  it('systemClock waits on if the timer is 1 ms ahead of the wall clock', () => {
+  it('systemClock waits longer if the timer is 1 ms ahead of the wall clock', () => {
     const wake = vi.fn();
     systemClock.schedule(10_000, wake);
     vi.advanceTimersByTime(9_000);

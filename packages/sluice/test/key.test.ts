@@ -32,14 +32,16 @@ describe('joinKey', () => {
   it('joinKey distinguishes lists that differ only in separators', () => {
     const cuts = fc.array(fc.nat({ max: 8 }), { maxLength: 4 });
     const text = fc.string({ unit: fc.constantFrom(':', '\\', 'a'), minLength: 8, maxLength: 8 });
-    const cut = (whole: string, places: readonly number[]): string[] => {
+    const cut = (characters: string, places: readonly number[]): string[] => {
       const ends = [...places].sort((a, b) => a - b);
-      return [...ends, whole.length].map((end, place) => whole.slice(ends[place - 1] ?? 0, end));
+      return [...ends, characters.length].map((end, place) =>
+        characters.slice(ends[place - 1] ?? 0, end),
+      );
     };
     fc.assert(
-      fc.property(text, cuts, cuts, (whole, some, others) => {
-        const left = cut(whole, some);
-        const right = cut(whole, others);
+      fc.property(text, cuts, cuts, (characters, some, others) => {
+        const left = cut(characters, some);
+        const right = cut(characters, others);
         expect(joinKey(...left) === joinKey(...right)).toBe(same(left, right));
       }),
       { numRuns: 2_000 },

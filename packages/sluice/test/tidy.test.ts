@@ -208,7 +208,7 @@ describe('forbidden text', () => {
     );
   });
 
-  test('similar words are allowed', () => {
+  test('text that resembles a forbidden marker is allowed', () => {
     expect(found('no left-overs', { 'README.md': 'hackney, todos and a registry.' })).toEqual([]);
   });
 
@@ -251,7 +251,7 @@ describe('plain language', () => {
     ...['gives ' + 'back', 'those ' + 'who', 'that ' + 'which', 'short ' + 'way', 'long ' + 'way'],
   ];
 
-  test.each(phrases)('rejects "%s" in documents, comments, strings and templates', (phrase) => {
+  test.each(phrases)('"%s" is rejected in documents, comments, strings and templates', (phrase) => {
     const found = phrase.replace('unless ', '');
     const message = `"${found}" has an established term`;
     for (const path of ['docs/a.md', 'deploy/a.yaml', 'a.lua', 'Dockerfile', '.ci/run']) {
@@ -267,7 +267,7 @@ describe('plain language', () => {
     }
   });
 
-  test('rejects a phrase at the start of a sentence', () => {
+  test('a vague phrase at the start of a sentence is rejected', () => {
     expect(foundPhrases('docs/a.md', `${'No' + 'body'} knows.`)).toHaveLength(1);
   });
 
@@ -276,20 +276,20 @@ describe('plain language', () => {
     ['a.ts', '/**\n * It gives\n * back.\n */'],
     ['a.ts', '// It gives\n// back.'],
     ['a.lua', '-- It gives\n-- back.'],
-  ])('rejects a phrase that continues on the next line of %s', (path, text) => {
+  ])('a vague phrase that continues on the next line of %s is rejected', (path, text) => {
     expect(foundPhrases(path, text)).toEqual([
       `${text.startsWith('/**') ? 2 : 1}: "gives ${'back'}" has an established term`,
     ]);
   });
 
-  test('accepts identifiers, parts of longer words, test data and generated files', () => {
+  test('identifiers, longer words, test data and generated files are not checked', () => {
     expect(foundPhrases('a.ts', `const ${told} = 1;`)).toEqual([]);
     expect(foundPhrases('docs/a.md', 'untoldness, as newer, is awayday')).toEqual([]);
     expect(foundPhrases('packages/a/test/a.yaml', told)).toEqual([]);
     expect(foundPhrases('a.generated.ts', `// ${told}`)).toEqual([]);
   });
 
-  test('accepts listed places, and reports those that are not needed any more', () => {
+  test('listed places may contain vague phrases; unused list entries are reported', () => {
     const text = `one ${told}\ntwo ${told}`;
     expect(foundPhrases('a.md', text, [['a.md', `one ${told}`]])).toEqual([
       `2: "${told}" has an established term`,
@@ -300,12 +300,12 @@ describe('plain language', () => {
     expect(foundPhrases('b.md', 'fine', [['a.md', 'gone']])).toEqual([]);
   });
 
-  test('accepts everything in folders that are not clean yet', () => {
+  test('folders that are not clean yet may contain vague phrases', () => {
     expect(foundPhrases('docs/a.md', told, [], ['docs/'])).toEqual([]);
     expect(foundPhrases('docs/a.md', told, [], ['doc/'])).toHaveLength(1);
   });
 
-  test('has at most 20 exceptions', () => {
+  test('at most 20 places may contain vague phrases', () => {
     expect(ALLOWED_PHRASES.length).toBeLessThanOrEqual(20);
   });
 });

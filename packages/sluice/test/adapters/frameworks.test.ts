@@ -65,23 +65,23 @@ describe('Express', () => {
   });
 
   /** Returns the value of a request property after the limiters. */
-  async function saidUnder(name: string, ...handlers: unknown[]): Promise<unknown[]> {
-    const said: unknown[] = [];
+  async function valuesOf(name: string, ...handlers: unknown[]): Promise<unknown[]> {
+    const values: unknown[] = [];
     const app = express();
     app.use(...(handlers as never[]));
     app.get('/', (request, response) => {
-      said.push((request as unknown as Record<string, unknown>)[name]);
+      values.push((request as unknown as Record<string, unknown>)[name]);
       response.send('hello');
     });
     await withApp(app, async (url) => void (await statuses(url, 2)));
-    return said;
+    return values;
   }
 
   it('Express: each limiter sets its own property of the request', async () => {
     const two = expressLimit({ limit: 9, window: '1h', requestPropertyName: 'second' });
     const both = [expressLimit({ limit: 9, window: '1h' }), two];
-    expect(await saidUnder('rateLimit', ...both)).toMatchObject([{ used: 1 }, { used: 2 }]);
-    expect(await saidUnder('second', ...both)).toMatchObject([{ used: 3 }, { used: 4 }]);
+    expect(await valuesOf('rateLimit', ...both)).toMatchObject([{ used: 1 }, { used: 2 }]);
+    expect(await valuesOf('second', ...both)).toMatchObject([{ used: 3 }, { used: 4 }]);
   });
 
   it('Express: a handler and a later limiter can overwrite the request property', async () => {
@@ -90,26 +90,26 @@ describe('Express', () => {
       next();
     };
     const limit = expressLimit({ limit: 9, window: '1h' });
-    expect(await saidUnder('rateLimit', limit, write)).toEqual(['mine', 'mine']);
-    expect(await saidUnder('rateLimit', write, limit)).toMatchObject([{ used: 3 }, { used: 4 }]);
+    expect(await valuesOf('rateLimit', limit, write)).toEqual(['mine', 'mine']);
+    expect(await valuesOf('rateLimit', write, limit)).toMatchObject([{ used: 3 }, { used: 4 }]);
   });
 
   it('Express: requestPropertyName overwrites an existing property', async () => {
     const limit = expressLimit({ limit: 9, window: '1h', requestPropertyName: 'statusMessage' });
-    expect(await saidUnder('statusMessage', limit)).toMatchObject([{ used: 1 }, { used: 2 }]);
+    expect(await valuesOf('statusMessage', limit)).toMatchObject([{ used: 1 }, { used: 2 }]);
   });
 
   it('Express: requests of node:http get the request property too', async () => {
     const limit = expressLimit({ limit: 9, window: '1h' });
-    const said: unknown[] = [];
+    const values: unknown[] = [];
     const server = createServer((request, response) => {
       limit(request, response, () => {
-        said.push((request as unknown as { rateLimit: unknown }).rateLimit);
+        values.push((request as unknown as { rateLimit: unknown }).rateLimit);
         response.end('hello');
       });
     });
     await withServer(server, async (url) => void (await statuses(url, 2)));
-    expect(said).toMatchObject([{ used: 1 }, { used: 2 }]);
+    expect(values).toMatchObject([{ used: 1 }, { used: 2 }]);
   });
 });
 

@@ -42,7 +42,7 @@ describe.each(algorithmNames)('%s', (algorithm) => {
     });
   });
 
-  it(`texts of ${algorithm} state what is used, what decides and what frees capacity`, async () => {
+  it(`describeKey of ${algorithm} returns the texts in descriptions/${algorithm}.txt`, async () => {
     const { params, inspected } = chargedKey(algorithm);
     const lines = [1, 10, 31].flatMap((cost) => {
       const described = describeKey(algorithm, inspected, params, START_MS + 40_000, cost);

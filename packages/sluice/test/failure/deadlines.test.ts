@@ -66,12 +66,12 @@ it('after removals in any order, each other deadline expires once', async () => 
     const { ended, deadlines, start } = setUp();
     const bit = (place: number): boolean => ((seed * 2_654_435_761) >>> place) % 2 === 1;
     const all = Array.from({ length: 16 }, (_, place) => start(String(place)));
-    const gone = all.filter((_, place) => bit(place));
-    if (seed % 2 === 0) gone.reverse();
-    for (const deadline of gone) deadlines.end(deadline);
+    const removed = all.filter((_, place) => bit(place));
+    if (seed % 2 === 0) removed.reverse();
+    for (const deadline of removed) deadlines.end(deadline);
     await vi.advanceTimersByTimeAsync(LENGTH_MS);
     await turn();
-    expect(ended).toEqual(all.filter((each) => !gone.includes(each)).map(({ name }) => name));
+    expect(ended).toEqual(all.filter((each) => !removed.includes(each)).map(({ name }) => name));
   }
 });
 
@@ -93,12 +93,12 @@ it('replies already in the sockets are read before a deadline expires', async ()
   const clock = new ManualClock();
   const ended: string[] = [];
   const deadlines = new Deadlines(clock, LENGTH_MS);
-  const answered = new Named('answered', ended);
-  deadlines.start(answered);
+  const replied = new Named('replied', ended);
+  deadlines.start(replied);
   deadlines.start(new Named('silent', ended));
   clock.advance(LENGTH_MS + 10_000);
   expect(ended).toEqual([]);
-  deadlines.end(answered);
+  deadlines.end(replied);
   await turn();
   expect(ended).toEqual(['silent']);
 });

@@ -86,7 +86,7 @@ describe('a dead domain', () => {
     await limiter.reset('p', '2 a');
   });
 
-  it('a check with a dead domain is denied and does not use the other’s probe', async () => {
+  it('a check with a dead domain is denied and does not use the probe of another', async () => {
     const [silent, failing] = [new Set([1]), new Set([2])];
     const { store, limiter } = setUp(parted(silent, failing));
     for (const key of ['1 a', '2 a']) {
@@ -111,7 +111,7 @@ describe('a dead domain', () => {
 });
 
 describe('calls in flight', () => {
-  it('calls to a dead domain leave room for calls to the others', async () => {
+  it('calls to a dead domain leave capacity for calls to other domains', async () => {
     const { limiter } = setUp(parted(new Set([1])), { maxInFlight: 100 });
     // The guarded store learns the domains from calls.
     for (const domain of [0, 2, 3]) await limiter.check('p', `${domain} a`);

@@ -375,7 +375,7 @@ describe('invalid options', () => {
     }
   });
 
-  it('rejects an invalid onFailure of a call and of a policy', async () => {
+  it('an invalid onFailure of a call or of a policy is rejected', async () => {
     const { limiter } = setUp();
     const onFailure = 'open' as FailureAction;
     const error = { code: 'ERR_INVALID_OPTION' };

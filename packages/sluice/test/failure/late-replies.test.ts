@@ -253,21 +253,21 @@ describe('LateCharges', () => {
   const decisionOf = ({ key, cost }: typeof limit) =>
     ({ policy: 'p', key, cost, allowed: true, limit: 10, remaining: 9, atMs: 0 }) as LimitDecision;
 
-  it('keeps at least the last 10,000 late charges, and at most 20,000', () => {
+  it('at least the last 10,000 late charges are kept, and at most 20,000', () => {
     const { open, isKept } = setUpCharges();
     const tokens = Array.from({ length: 50_000 }, () => open());
     expect(tokens.slice(-10_000).every(isKept)).toBe(true);
     expect(tokens.slice(0, 30_000).some(isKept)).toBe(false);
   });
 
-  it('keeps fewer late calls if each has many limits', () => {
+  it('fewer late calls are kept if each has many limits', () => {
     const { open, isKept } = setUpCharges();
     const tokens = Array.from({ length: 1000 }, () => open(50));
     expect(tokens.slice(-200).every(isKept)).toBe(true);
     expect(tokens.slice(0, 590).some(isKept)).toBe(false);
   });
 
-  it('keeps late charges for one hour, and drops them after two', () => {
+  it('late charges are kept for one hour, and dropped after two', () => {
     const { clock, open, isKept } = setUpCharges();
     const [first, second] = [open(), open()];
     clock.advance(3_600_000);

@@ -34,20 +34,20 @@ const algorithms = [
 ] as const;
 
 describe.each(algorithms)('with %s', (algorithm) => {
-  it('the local fallback enforces the limit in this process for one window', async () => {
+  it(`the local fallback of ${algorithm} enforces the limit for one window`, async () => {
     const { clock, admitted } = setUp({ limit: 10, window: '1s', algorithm });
     expect(await admitted(25)).toBe(10);
     clock.advance(2000);
     expect(await admitted(25)).toBe(10);
   });
 
-  it('localShare rounds the limit down, to at least 1', async () => {
+  it(`localShare rounds the limit of ${algorithm} down, to at least 1`, async () => {
     expect(await setUp({ limit: 10, window: '1s', algorithm }, 0.39).admitted(25)).toBe(3);
     expect(await setUp({ limit: 10, window: '1s', algorithm }, 0.01).admitted(25)).toBe(1);
     expect(await setUp({ limit: 10, window: '1s', algorithm }, 1).admitted(25)).toBe(10);
   });
 
-  it('a cost above the local share is denied without an error', async () => {
+  it(`a cost above the local share of ${algorithm} is denied without an error`, async () => {
     const { limiter } = setUp({ limit: 10, window: '1s', algorithm }, 0.5);
     const decision = await limiter.check('p', 'a', { cost: 6 });
     expect(decision).toMatchObject({

@@ -24,7 +24,7 @@ const unavailable = { code: 'ERR_STORE_UNAVAILABLE' };
 const algorithms: AlgorithmName[] = ['fixed-window', 'sliding-log', 'token-bucket'];
 
 describe('a receipt of a degraded decision', () => {
-  it.each(algorithms)('refunds a local charge in this process (%s)', async (algorithm) => {
+  it.each(algorithms)('a local charge is refunded in this process (%s)', async (algorithm) => {
     const { inner, limiter } = setUp({ onFailure: 'local' }, 'reject', algorithm);
     const { receipt } = await limiter.check('p', 'a', { cost: 7 });
     expect((await limiter.check('p', 'a', { cost: 7 })).allowed).toBe(false);
@@ -37,7 +37,7 @@ describe('a receipt of a degraded decision', () => {
     expect((await limiter.check('p', 'a', { cost: 10 })).allowed).toBe(true);
   });
 
-  it('settles a local charge in this process for each limit', async () => {
+  it('a local charge is settled in this process for each limit', async () => {
     const { inner, limiter } = setUp({ onFailure: 'local' }, 'reject');
     const { receipt } = await limiter.check([
       { policy: 'p', key: 'a', cost: 4 },
@@ -52,7 +52,7 @@ describe('a receipt of a degraded decision', () => {
     expect((await limiter.peek('q', 'b')).remaining).toBe(2);
   });
 
-  it.each(algorithms)('refunds nothing for an `allow` decision (%s)', async (algorithm) => {
+  it.each(algorithms)('a refund of an `allow` decision returns 0 (%s)', async (algorithm) => {
     const { inner, limiter } = setUp({ onFailure: 'local' }, 'reject', algorithm);
     const alone = await limiter.check('p', 'b', { onFailure: 'allow' });
     expect(await limiter.refund(alone.receipt!)).toBe(0);
@@ -82,7 +82,7 @@ describe('a receipt of a degraded decision', () => {
     expect(inner.calls).toEqual([]);
   });
 
-  it('refunds a local charge while the breaker is open', async () => {
+  it('a local charge is settled while the breaker is open', async () => {
     const { limiter, store } = setUp({ onFailure: 'local' }, 'reject');
     for (let time = 0; time < 5; time++) await limiter.check('p', 'trip');
     expect(store.breaker).toBe('open');

@@ -14,7 +14,7 @@ function setUp<const P extends Record<string, PolicyInput>>(policies: P, maxKeys
 afterEach(() => void vi.restoreAllMocks());
 
 describe('eviction between policies', () => {
-  it('one call per key on a limit-1 policy does not switch off another policy', () => {
+  it('a flood of keys in a policy with a limit of 1 does not disable another policy', () => {
     const { limiter } = setUp({ perIp: '100/1h', signup: '1/1d' });
     for (let key = 0; key < 1_010_000; key++) limiter.checkSync('signup', `throw-away-${key}`);
     let admitted = 0;
@@ -25,7 +25,7 @@ describe('eviction between policies', () => {
   });
 
   it.each(ALGORITHMS)(
-    '%s: a policy within its share decides as an unbounded store',
+    '%s: a policy within its share decides like an unbounded store',
     (algorithm) => {
       const policies = {
         honest: { limit: 5, window: '1h', algorithm },
@@ -77,7 +77,7 @@ describe('eviction between policies', () => {
 });
 
 describe('eviction within a policy', () => {
-  it('two keys used in turn hold their limit in a table full of keys at their limit', () => {
+  it('two keys used in turn stay within their limit in a full table', () => {
     const { limiter } = setUp({ login: '5/1h' }, 10_000);
     for (let key = 0; key < 10_000; key++) limiter.checkSync('login', `full-${key}`, { cost: 5 });
     let admitted = 0;
@@ -87,7 +87,7 @@ describe('eviction within a policy', () => {
     expect(admitted).toBe(10);
   });
 
-  it('a throw-away flood does not push keys at their limit out of the table', () => {
+  it('a flood of throw-away keys does not evict keys at their limit', () => {
     const { limiter, store } = setUp({ login: '5/1h' }, 1000);
     for (let key = 0; key < 1000; key++) limiter.checkSync('login', `full-${key}`, { cost: 5 });
     for (let key = 0; key < 20_000; key++) limiter.checkSync('login', `throw-away-${key}`);
@@ -100,7 +100,7 @@ describe('eviction within a policy', () => {
     expect(kept).toBeGreaterThan(980);
   });
 
-  it.each(ALGORITHMS)('%s: no flood lets a key pass its limit', (algorithm) => {
+  it.each(ALGORITHMS)('%s: no flood lets a key exceed its limit', (algorithm) => {
     const { limiter } = setUp({ p: { limit: 4, window: '1h', algorithm } }, 50);
     const admitted = new Map<string, number>();
     let seed = 1;
@@ -115,7 +115,7 @@ describe('eviction within a policy', () => {
     expect(limiter.size).toBeLessThanOrEqual(50);
   });
 
-  it('any number of keys used in turn hold their limits in a table full of keys at theirs', () => {
+  it('any number of keys used in turn stay within their limits in a full table', () => {
     const { limiter } = setUp({ login: '5/1h' }, 1000);
     for (let key = 0; key < 1000; key++) limiter.checkSync('login', `full-${key}`, { cost: 5 });
     const admitted = new Map<string, number>();

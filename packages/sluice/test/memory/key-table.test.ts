@@ -190,7 +190,7 @@ describe('KeyTable', () => {
     expect(table.recent()).toBe(-1);
   });
 
-  it('draw returns every row, whatever Math.random returns', () => {
+  it('draw returns every row even if Math.random is constant', () => {
     vi.spyOn(Math, 'random').mockReturnValue(0.123);
     const { table, write } = tableModel();
     for (let key = 0; key < 20; key++) write(`key-${key}`, key + 1);

@@ -44,8 +44,8 @@ describe.each([
     redis: (options: object) => new Iovalkey(options),
     cluster: (options: object) => new IovalkeyCluster(nodes, options),
   },
-])('warnings about $name', ({ redis, cluster }) => {
-  it('warns by default about the offline queue, resending and silent connections', () => {
+])('warnings about $name', ({ name, redis, cluster }) => {
+  it(`${name} causes warnings about queueing, resending and silence by default`, () => {
     expect(codesOf(redis(lazy))).toEqual([SILENT, QUEUE, RESEND]);
     expect(fixesOf(redis(lazy))).toEqual([
       'socketTimeout: 1000',
@@ -54,12 +54,12 @@ describe.each([
     ]);
   });
 
-  it('with Sentinel, also warns by default about missed failovers', () => {
+  it(`${name} with Sentinel also causes a warning about failovers by default`, () => {
     expect(codesOf(redis(sentinel))).toEqual([SILENT, FAILOVER, QUEUE, RESEND]);
     expect(fixesOf(redis(sentinel))[1]).toBe('failoverDetector: true');
   });
 
-  it('in a Cluster, also warns by default about missed failovers and resending', () => {
+  it(`${name} in a Cluster also causes warnings about failovers and resending by default`, () => {
     expect(codesOf(cluster(lazy))).toEqual([SILENT, FAILOVER, QUEUE, RESEND, RESEND]);
     expect(fixesOf(cluster(lazy))).toEqual([
       'redisOptions.socketTimeout: 1000',
@@ -79,7 +79,7 @@ describe.each([
       'slotsRefreshInterval',
       () => cluster({ ...IOREDIS_CLUSTER, ...lazy, slotsRefreshInterval: 0 }),
     ],
-  ])('warns if only %s is missing', (_, open) => {
+  ])(`${name} causes one warning if only %s is missing`, (_, open) => {
     expect(codesOf(open())).toEqual([FAILOVER]);
   });
 
@@ -97,17 +97,17 @@ describe.each([
           redisOptions: { ...IOREDIS_CLUSTER.redisOptions, socketTimeout: undefined },
         }),
     ],
-  ])('warns if only socketTimeout is missing, with %s', (_, open) => {
+  ])(`${name} causes one warning if only socketTimeout is missing, with %s`, (_, open) => {
     expect(codesOf(open())).toEqual([SILENT]);
   });
 
-  it('does not warn about the options of the guide', () => {
+  it(`${name} with the options of the guide causes no warnings`, () => {
     expect(codesOf(redis({ ...IOREDIS, ...lazy }))).toEqual([]);
     expect(codesOf(redis({ ...sentinel, ...IOREDIS_SENTINEL }))).toEqual([]);
     expect(codesOf(cluster({ ...IOREDIS_CLUSTER, ...lazy }))).toEqual([]);
   });
 
-  it('warns about a key prefix with a brace, which would determine every slot', () => {
+  it(`${name} with a brace in keyPrefix causes a warning`, () => {
     const prefixed = (keyPrefix: string) => redis({ ...IOREDIS, ...lazy, keyPrefix });
     expect(codesOf(prefixed('{app}'))).toEqual(['WARN_REDIS_KEY_PREFIX']);
     expect(codesOf(prefixed('app:'))).toEqual([]);
@@ -123,7 +123,7 @@ const connectedCluster = (defaults: object) => ({
 });
 
 describe('warnings about node-redis', () => {
-  it('warns by default about the offline queue and silent connections of node-redis', () => {
+  it('node-redis causes warnings about queueing and silence by default', () => {
     expect(codesOf(createClient())).toEqual([QUEUE, SILENT]);
     expect(fixesOf(createClient())).toEqual([
       'disableOfflineQueue: true',
@@ -140,13 +140,13 @@ describe('warnings about node-redis', () => {
     ]);
   });
 
-  it('warns about a timeout that closes idle connections before they are pinged', () => {
+  it('node-redis causes a warning if its timeout ends before a ping', () => {
     expect(codesOf(createClient({ ...NODE_REDIS, pingInterval: 0 }))).toEqual([SILENT]);
     expect(codesOf(createClient({ ...NODE_REDIS, pingInterval: 500 }))).toEqual([SILENT]);
     expect(codesOf(createClient({ ...NODE_REDIS, socket: {} }))).toEqual([SILENT]);
   });
 
-  it('does not warn about the options of the guide', () => {
+  it('node-redis with the options of the guide causes no warnings', () => {
     expect(codesOf(createClient(NODE_REDIS))).toEqual([]);
     expect(codesOf(connectedCluster(NODE_REDIS))).toEqual([]);
   });

@@ -38,7 +38,7 @@ describe.each(CLIENTS)('with %s', (name) => {
   it.each([
     ['stopped', 1],
     ['killed', 0],
-  ] as const)('a master that is %s degrades at most 2 % of other calls', async (how, place) => {
+  ] as const)('a master that is %s degrades at most 2 % of calls to others', async (how, place) => {
     const nodes = cluster.nodes.map(({ host, port }) => ({ host, port }));
     const { client, close } = await clusterClients[name](nodes);
     const options = {

@@ -97,14 +97,17 @@ const FOREIGN: readonly [name: string, write: (key: string) => Promise<unknown>]
 ];
 
 describe.each(ALGORITHMS)('with %s', (algorithm) => {
-  it.each(FOREIGN)('%s fails only its own key', async (_, write) => {
-    const world = open(algorithm);
-    const name = `${world.prefix}{bad}${nameOf(algorithm)}`;
-    await write(name);
-    const before = await raw('DUMP', name);
-    expect(await expectOnlyBadKeyFails(world, isOfKey(name))).toBe(4);
-    expect(await raw('DUMP', name)).toBe(before);
-  });
+  it.each(FOREIGN)(
+    `%s instead of a ${algorithm} value fails only its own key`,
+    async (_, write) => {
+      const world = open(algorithm);
+      const name = `${world.prefix}{bad}${nameOf(algorithm)}`;
+      await write(name);
+      const before = await raw('DUMP', name);
+      expect(await expectOnlyBadKeyFails(world, isOfKey(name))).toBe(4);
+      expect(await raw('DUMP', name)).toBe(before);
+    },
+  );
 
   it(`damaged values of ${algorithm} do not affect other keys`, async () => {
     const dice = new Dice(11);

@@ -37,7 +37,9 @@ const usage = (key: string): Promise<number> =>
   world.server.command<number>('MEMORY', 'USAGE', key, 'SAMPLES', 0);
 
 describe('the store contract without a failure policy', () => {
-  for (const { name, run } of storeContract) it(name, () => run(() => open()));
+  for (const { name, run } of storeContract) {
+    it(`the Redis store without a failure policy: ${name}`, () => run(() => open()));
+  }
 });
 
 describe('ids', () => {
@@ -103,7 +105,7 @@ describe('used receipts', () => {
     expect(bytes).toBeLessThanOrEqual(80_000);
   });
 
-  it('a used receipt is used for other stores with the same keys', async () => {
+  it('a used receipt counts as used in other stores with the same keys', async () => {
     const prefix = newPrefix();
     const [one, other] = [open(prefix), open(prefix)];
     const { limiter } = limiterOn(one, { p: '1000000/1h' });

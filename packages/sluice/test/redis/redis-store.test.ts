@@ -34,7 +34,9 @@ describe.each(names)('the Redis store, through %s', (name) => {
   });
   afterAll(() => open.close());
 
-  for (const { name: fact, run } of storeContract) it(fact, () => run(() => fresh(open)));
+  for (const { name: fact, run } of storeContract) {
+    it(`the Redis store through ${name}: ${fact}`, () => run(() => fresh(open)));
+  }
 
   it('the Redis store decides all vectors as expected, field by field', async () => {
     const report = await runVectors(vectors, () => fresh(open));

@@ -142,7 +142,7 @@ describe('a standalone server', () => {
   it('users have the rights of the access list, and the administrator has all', () =>
     withRedis({ acl: ['default off', 'reader on >secret ~a:* +get'] }, async (server) => {
       const reader = { username: 'reader', password: 'secret' };
-      const read = (...words: string[]) => command(server.port, words, reader);
+      const read = (...args: string[]) => command(server.port, args, reader);
       await server.command('SET', 'a:1', 'value');
       expect(await read('GET', 'a:1')).toBe('value');
       await expect(read('GET', 'b:1')).rejects.toThrow('NOPERM');

@@ -79,7 +79,7 @@ export async function runSession(store: Store): Promise<Outcome> {
     try {
       const result = await call();
       if ((result as Decision | undefined)?.degraded) count.degraded++;
-      results.push(JSON.stringify(result) ?? 'nothing');
+      results.push(JSON.stringify(result) ?? 'undefined');
       return result;
     } catch (error) {
       count.failed++;

@@ -5,13 +5,13 @@ import { sparingSilentNodes } from '../../src/stores/redis/silent-nodes.ts';
 const SILENT_MS = 30;
 
 function nodes() {
-  const [silent, well] = [{}, {}];
+  const [silent, responsive] = [{}, {}];
   const replies: (() => void)[] = [];
   const sent = vi.fn((_args: readonly string[], key: string): Promise<unknown> => {
-    if (key === 'well') return Promise.resolve('OK');
+    if (key === 'responsive') return Promise.resolve('OK');
     return new Promise((resolve) => replies.push(() => resolve('OK')));
   });
-  const nodeOf = (key: string) => ({ silent, well })[key];
+  const nodeOf = (key: string) => ({ silent, responsive })[key];
   return { replies, sent, send: sparingSilentNodes(sent, nodeOf, () => SILENT_MS) };
 }
 
@@ -29,8 +29,8 @@ describe('a node that sends no reply', () => {
     const { send } = nodes();
     void send(['GET'], 'silent');
     await sleep(SILENT_MS * 2);
-    expect(await send(['GET'], 'well')).toBe('OK');
-    expect(await send(['GET'], 'well')).toBe('OK');
+    expect(await send(['GET'], 'responsive')).toBe('OK');
+    expect(await send(['GET'], 'responsive')).toBe('OK');
   });
 
   it('a silent node gets commands again after a reply', async () => {

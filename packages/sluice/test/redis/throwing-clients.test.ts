@@ -21,7 +21,7 @@ const thenable = (then: unknown): object => Object.fromEntries([['then', then]])
 const wrong: [what: string, reply: () => unknown][] = [
   ['throws', thrown],
   ['throws undefined', () => Promise.reject(undefined)],
-  ['returns nothing', () => undefined],
+  ['returns undefined', () => undefined],
   ['returns a number', () => 7],
   ['returns text', () => 'OK'],
   ['returns an object without fields', () => Object.create(null)],
@@ -34,7 +34,7 @@ const wrong: [what: string, reply: () => unknown][] = [
         thrown();
       }),
   ],
-  ['returns what throws when it is read', () => new Proxy([], { get: thrown })],
+  ['returns an object that throws when it is read', () => new Proxy([], { get: thrown })],
 ];
 
 const shapes: [shape: string, clientOf: (reply: () => unknown) => RedisClient][] = [

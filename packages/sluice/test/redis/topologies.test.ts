@@ -53,7 +53,9 @@ describe('on a Cluster', () => {
     });
     afterAll(() => open.close());
 
-    for (const { name: fact, run } of storeContract) it(fact, () => run(() => fresh(open)));
+    for (const { name: fact, run } of storeContract) {
+      it(`on a Cluster through ${name}: ${fact}`, () => run(() => fresh(open)));
+    }
 
     it(`on a Cluster through ${name}, all vectors are decided as expected`, async () => {
       const report = await runVectors(vectors, () => fresh(open));

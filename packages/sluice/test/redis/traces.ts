@@ -122,7 +122,7 @@ export async function resultsOf(trace: Trace, store: Store, key: string): Promis
     clock.set(step.atMs);
     const result = await perform(limiter, step, key, receipts);
     receipts.push((result as { receipt?: Receipt } | undefined)?.receipt);
-    results.push(JSON.stringify(result) ?? 'nothing');
+    results.push(JSON.stringify(result) ?? 'undefined');
   }
   return results;
 }
