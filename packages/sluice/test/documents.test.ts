@@ -44,6 +44,10 @@ afterAll(async () => {
   rmSync(folder, { recursive: true });
 });
 
+const packages = readdirSync(new URL('packages', root), { withFileTypes: true })
+  .filter((entry) => entry.isDirectory())
+  .map(({ name }) => name);
+
 const pages = [
   'README.md',
   'ARCHITECTURE.md',
@@ -52,7 +56,7 @@ const pages = [
   ...readdirSync(new URL('docs', root), { recursive: true, encoding: 'utf8' })
     .filter((path) => path.endsWith('.md'))
     .map((path) => `docs/${path}`),
-  ...readdirSync(new URL('packages', root)).map((name) => `packages/${name}/README.md`),
+  ...packages.map((name) => `packages/${name}/README.md`),
 ];
 
 const tests = ['packages/sluice/test', 'bench/test'].flatMap((path) =>
@@ -133,7 +137,7 @@ it('docs/choosing-a-limit.md lists the recognized names of log columns', () => {
 
 it('every package has a README and the licence', () => {
   const licence = readFileSync(new URL('LICENSE', root), 'utf8');
-  for (const name of readdirSync(new URL('packages', root))) {
+  for (const name of packages) {
     expect(existsSync(new URL(`packages/${name}/README.md`, root)), name).toBe(true);
     expect(readFileSync(new URL(`packages/${name}/LICENSE`, root), 'utf8')).toBe(licence);
   }
