@@ -56,9 +56,6 @@ export const ALLOWED_PHRASES = [
   ['CHANGELOG.md', '| `sluice compare`, `explain` | `--key'],
 ];
 
-/** Files and folders that still contain such phrases. */
-export const NOT_YET_CLEAN = [];
-
 const keepsTestsBack = /\.(?:only|skip|todo)\s*[.(]/g;
 const readsTime =
   /\bDate\s*\.\s*now\b|\bnew\s+Date\b|\bperformance\s*\.\s*now\b|\bset(?:Timeout|Interval)\s*\(/g;
@@ -291,9 +288,8 @@ function treeDifferences(files) {
 }
 
 /** Creates the rule that forbids vague phrases in documents, comments, messages and test names. */
-export function plainLanguage(allowed, notYetClean) {
-  const isChecked = (file) =>
-    (isCode(file) || isDocument(file)) && !notYetClean.some((path) => file.path.startsWith(path));
+export function plainLanguage(allowed) {
+  const isChecked = (file) => isCode(file) || isDocument(file);
   return perFile(isChecked, function* (file) {
     const prose = isCode(file) ? parsed(file).prose : file.text;
     const lines = file.text.split('\n');
@@ -318,7 +314,7 @@ export const rules = [
   ['line length', perFile(isCode, wideLines)],
   ['time only in the clock', forbid(isTimeless, readsTime, 'outside clock.ts', bareCode)],
   ['no left-overs', forbid(isAny, leftOver, 'is left over')],
-  ['plain language', plainLanguage(ALLOWED_PHRASES, NOT_YET_CLEAN)],
+  ['plain language', plainLanguage(ALLOWED_PHRASES)],
   ['no printing', forbid(isSilent, /\bconsole\.log\b/g, 'in the core')],
   ['all tests run', forbid(isTest, keepsTestsBack, 'keeps tests from running', bareCode)],
   ['no stray root entries', strayRootEntries],
