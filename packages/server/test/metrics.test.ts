@@ -7,6 +7,7 @@ import { jointMetricsText, Metrics } from '../src/observe/metrics.ts';
 import { ByPolicy, MAX_LABELS, OF_OTHERS, OF_REQUESTS } from '../src/observe/policy-labels.ts';
 import { openStore } from '../src/stores/index.ts';
 import { fallibleStore } from './fallible-store.ts';
+import { valueIn } from './metric-value.ts';
 import { configOf, policy, type Running, settingsOf, startRunning } from './running.ts';
 
 const POLICIES = [
@@ -15,17 +16,6 @@ const POLICIES = [
   policy('watched', 1, '1h', { shadow: true }),
   policy('unused', 1, '1h'),
 ];
-
-/** Returns the value of the metric that has at least these labels, or undefined. */
-function valueIn(text: string, name: string, labels: Record<string, string> = {}) {
-  const wanted = Object.entries(labels).map(([label, value]) => `${label}="${value}"`);
-  for (const line of text.split('\n')) {
-    const [, found, inside = '', value] = /^([a-z_]+)(?:\{(.*)\})? (\S+)$/.exec(line) ?? [];
-    if (found !== name) continue;
-    if (wanted.every((each) => inside.split(',').includes(each))) return Number(value);
-  }
-  return undefined;
-}
 
 describe('the metrics of a service', () => {
   let running: Running;

@@ -3,7 +3,7 @@ import { Overrides } from '../src/overrides.ts';
 import { firstAdded, mostSpecific, PatternIndex } from '../src/pattern-index.ts';
 import { RequestRules } from '../src/rules/request-rules.ts';
 import { matchesWildcard } from '../src/wildcard.ts';
-import { randomOf } from './http/hostile-requests.ts';
+import { randomOf } from './seeded-random.ts';
 
 describe('PatternIndex', () => {
   test.each([firstAdded, mostSpecific])(

@@ -19,6 +19,7 @@ import { fingerprintOf, loadConfig } from '../src/config/load.ts';
 import { problemText } from '../src/config/model.ts';
 import { makeLog } from '../src/observe/log.ts';
 import { type ConfigWatch, watchConfig } from '../src/reload/watch-config.ts';
+import { valueIn } from './metric-value.ts';
 import { type Running, startRunning } from './running.ts';
 
 const textOf = (limit: number | string): string => `policies:\n  few: ${limit}/1h\n`;
@@ -51,13 +52,9 @@ async function start(...paths: readonly string[]): Promise<Running> {
 const limitNow = async (): Promise<number> =>
   (await running!.post('/v1/peek', { policy: 'few', key: 'k' })).json.limit;
 
-const metric = async (line: string): Promise<number> => {
-  const { text } = await running!.get('/metrics');
-  const found = text.split('\n').find((each) => each.startsWith(`${line} `));
-  return Number(found?.slice(line.length));
-};
-const reloads = (result: 'ok' | 'failed') =>
-  metric(`sluice_config_reloads_total{result="${result}"}`);
+const metric = async (name: string, labels = {}): Promise<number> =>
+  Number(valueIn((await running!.get('/metrics')).text, name, labels));
+const reloads = (result: 'ok' | 'failed') => metric('sluice_config_reloads_total', { result });
 
 const soon = { timeout: 20_000 };
 

@@ -1,5 +1,6 @@
 /** Limits are exact over several workers on one port. */
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
+import { valueIn } from '../metric-value.ts';
 import { policy } from '../running.ts';
 import { Connection, ConnectionClosed, type Reply } from './connection.ts';
 import { isAlive, RunningGroup } from './running-group.ts';
@@ -37,16 +38,10 @@ describe('several workers', () => {
     const open = await connections(group.port, 16);
     await Promise.all(open.map((each) => each.check({ policy: 'other', key: 'each' })));
     const text = await (await fetch(`${group.url}/metrics`)).text();
-    const value = (name: string): number =>
-      Number(
-        text
-          .split('\n')
-          .find((line) => line.startsWith(`${name} `))
-          ?.split(' ')[1],
-      );
-    expect(value('sluice_decisions_total{policy="other",outcome="allowed"}')).toBe(16);
-    expect(value('sluice_http_connections')).toBeGreaterThanOrEqual(16);
-    expect(value('sluice_keys')).toBe(1);
+    const allowed = { policy: 'other', outcome: 'allowed' };
+    expect(valueIn(text, 'sluice_decisions_total', allowed)).toBe(16);
+    expect(valueIn(text, 'sluice_http_connections')).toBeGreaterThanOrEqual(16);
+    expect(valueIn(text, 'sluice_keys')).toBe(1);
     const top = await (await fetch(`${group.url}/v1/top?policy=other&by=allowed`)).json();
     expect(top).toMatchObject({ hits: 16, keys: [{ key: 'each', atLeast: 16, atMost: 16 }] });
     for (const each of open) each.close();

@@ -1,7 +1,7 @@
 /** All protocols of the service, with several workers. */
-import { execFileSync, spawn } from 'node:child_process';
+import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { Agent, request } from 'node:https';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -9,6 +9,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vite
 import { readConfig } from '../../src/config/read.ts';
 import { entries, OK, OVER, RlsClient } from '../envoy-rls/client.ts';
 import { policy } from '../running.ts';
+import { certOf, writeTlsFiles } from '../tls-pair.ts';
 import { RunningGroup } from './running-group.ts';
 
 const soon = { timeout: 20_000, interval: 20 };
@@ -79,18 +80,14 @@ descriptors:
 });
 
 test('workers serve TLS, and limits hold', { timeout: 60_000 }, async () => {
-  const [tlsCert, tlsKey] = [join(folder, 'cert.pem'), join(folder, 'key.pem')];
-  const args = '-x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2';
-  const names = ['-subj', '/CN=localhost', '-addext', 'subjectAltName=IP:127.0.0.1'];
-  const files = ['-keyout', tlsKey, '-out', tlsCert];
-  execFileSync('openssl', ['req', ...args.split(' '), ...names, ...files], { stdio: 'pipe' });
+  const files = writeTlsFiles(folder);
   const group = await RunningGroup.start({
     config: { policies: [policy('p', 20, '1h')] },
-    settings: { workers: 2, tlsCert, tlsKey },
+    settings: { workers: 2, ...files },
   });
   running.push(group);
   expect(group.url).toMatch(/^https:/);
-  const agent = new Agent({ keepAlive: true, maxSockets: 6, ca: readFileSync(tlsCert) });
+  const agent = new Agent({ keepAlive: true, maxSockets: 6, ca: certOf(files) });
   const check = async (): Promise<number | undefined> => {
     const sent = request(`${group.url}/v1/check?enforce`, { method: 'POST', agent });
     sent.end(JSON.stringify({ policy: 'p', key: 'a' }));

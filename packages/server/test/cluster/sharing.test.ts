@@ -3,6 +3,7 @@ import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
+import { valueIn } from '../metric-value.ts';
 import { policy } from '../running.ts';
 import { Connection, type Reply } from './connection.ts';
 import { RunningGroup } from './running-group.ts';
@@ -46,10 +47,9 @@ const all = (limit: number): number[] => Array(CONNECTIONS).fill(limit);
 const put = (connection: Connection, key: string, fields: object): Promise<Reply> =>
   connection.post('/v1/overrides', [{ policy: 'q', key, ...fields }])[0];
 
-async function metric(name: string): Promise<number> {
+async function metric(name: string, labels = {}): Promise<number> {
   const text = await (await fetch(`${group.url}/metrics`)).text();
-  const line = text.split('\n').find((each) => each.startsWith(`${name} `));
-  return Number(line?.split(' ').at(-1));
+  return Number(valueIn(text, name, labels));
 }
 
 describe('reloads with several workers', () => {
@@ -102,12 +102,12 @@ describe('reloads with several workers', () => {
   });
 
   test('a reload requested at one worker applies to all', async () => {
-    const reloads = await metric('sluice_config_reloads_total{result="ok"}');
+    const reloads = await metric('sluice_config_reloads_total', { result: 'ok' });
     group.write(configOf(88_000));
     const [reply] = open[0].post('/v1/reload', ['']);
     expect(await reply).toMatchObject({ status: 200, json: { ok: true } });
     expect(await limits('p', 'requested')).toEqual(all(88_000));
-    expect(await metric('sluice_config_reloads_total{result="ok"}')).toBe(reloads + 1);
+    expect(await metric('sluice_config_reloads_total', { result: 'ok' })).toBe(reloads + 1);
   });
 
   test('a reload of an invalid file requested at one worker returns its problems', async () => {

@@ -5,13 +5,11 @@ import { loadConfig } from '../../src/config/load.ts';
 import { problemText } from '../../src/config/model.ts';
 import { readConfig } from '../../src/config/read.ts';
 import { readSettings } from '../../src/settings.ts';
+import { codeBlocks } from '../markdown.ts';
 import { pathOf, problemsOfText, read } from './fixtures.ts';
 
 const page = readFileSync(pathOf('../../../../docs/configuration.md'), 'utf8');
-const blocks = (language: string): readonly string[] =>
-  [...page.matchAll(new RegExp(`^\`\`\`${language}\\n([\\s\\S]*?)^\`\`\`$`, 'gm'))].map(
-    ([, text]) => text,
-  );
+const blocks = (language: string): readonly string[] => codeBlocks(page, language);
 
 describe('the default configuration', () => {
   it('the default configuration is valid and changes no setting', async () => {

@@ -2,6 +2,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { makeLog } from '../../src/observe/log.ts';
 import { EventReader } from '../http-api/event-reader.ts';
+import { valueIn } from '../metric-value.ts';
 import { entries, OK, OVER, type RateLimitResponse, type Served, serve } from './client.ts';
 
 const CONFIG = `
@@ -31,9 +32,7 @@ const check = (hits: number, ...descriptors: object[]): Promise<RateLimitRespons
 
 async function decisions(policy: string, outcome: string): Promise<number> {
   const { text } = await served.running.get('/metrics');
-  const label = `sluice_decisions_total{policy="${policy}",outcome="${outcome}"} `;
-  const line = text.split('\n').find((each) => each.startsWith(label));
-  return Number(line?.slice(label.length) ?? 0);
+  return valueIn(text, 'sluice_decisions_total', { policy, outcome }) ?? 0;
 }
 
 const topKeys = async (policy: string): Promise<readonly string[]> => {

@@ -3,13 +3,11 @@ import { execFile } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { describe, expect, test } from 'vitest';
 import { parse } from 'yaml';
+import { codeBlocks } from '../markdown.ts';
 import { entries, OK, OVER, serve } from './client.ts';
 
 const page = readFileSync(new URL('../../../../docs/envoy.md', import.meta.url), 'utf8');
-const blocks = (language: string): readonly string[] =>
-  [...page.matchAll(new RegExp(`^\`\`\`${language}\\n([\\s\\S]*?)^\`\`\`$`, 'gm'))].map(
-    ([, text]) => text,
-  );
+const blocks = (language: string): readonly string[] => codeBlocks(page, language);
 
 describe('docs/envoy.md', () => {
   const [file, proxy] = blocks('yaml');

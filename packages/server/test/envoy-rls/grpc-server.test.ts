@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process';
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { mkdtempSync, rmSync } from 'node:fs';
 import http2 from 'node:http2';
 import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -9,6 +9,7 @@ import { memoryStore, type Store } from 'sluice';
 import { afterEach, describe, expect, test, vi } from 'vitest';
 import type { OpenStore } from '../../src/stores/index.ts';
 import { startRunning } from '../running.ts';
+import { certOf, writeTlsFiles } from '../tls-pair.ts';
 import { addressOf, entries, failureOf, OK, RlsClient, type Served, serve } from './client.ts';
 
 const CONFIG = `
@@ -161,15 +162,11 @@ describe('the gRPC server', () => {
 describe('gRPC over TLS', () => {
   test('gRPC uses the TLS certificate of the service and rejects plaintext', async () => {
     const folder = mkdtempSync(join(tmpdir(), 'sluice-tls-'));
-    const [tlsKey, tlsCert] = [join(folder, 'key.pem'), join(folder, 'cert.pem')];
     try {
-      const newKey = '-newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2';
-      const args = `req -x509 ${newKey} -subj /CN=localhost -keyout ${tlsKey} -out ${tlsCert}`;
-      const names = ['-addext', 'subjectAltName=IP:127.0.0.1'];
-      execFileSync('openssl', [...args.split(' '), ...names], { stdio: 'pipe' });
-      served = await serve(CONFIG, { settings: { tlsCert, tlsKey } });
+      const files = writeTlsFiles(folder);
+      served = await serve(CONFIG, { settings: files });
       const address = addressOf(served.running);
-      const client = new RlsClient(address, credentials.createSsl(readFileSync(tlsCert)));
+      const client = new RlsClient(address, credentials.createSsl(certOf(files)));
       expect((await client.shouldRateLimit(fifty('x'))).overall_code).toBe(OK);
       expect((await failureOf(served.client.shouldRateLimit(fifty('x'))))[0]).toBe('UNAVAILABLE');
       client.close();

@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { unavailableStore } from '../fallible-store.ts';
+import { valueIn } from '../metric-value.ts';
 import { policy, type Running, startRunning } from '../running.ts';
 import { forwarded, limit, PATH, repeat, rule, statusesOf } from './forwarded.ts';
 
@@ -37,9 +38,7 @@ describe('forward-auth with an override below the cost', () => {
   it('a permanent denial has RateLimit headers and is counted and listed', async () => {
     const count = async (policy: string, outcome: string): Promise<number> => {
       const { text } = await running.get('/metrics');
-      const label = `sluice_decisions_total{policy="${policy}",outcome="${outcome}"} `;
-      const line = text.split('\n').find((each) => each.startsWith(label));
-      return Number(line?.slice(label.length) ?? 0);
+      return valueIn(text, 'sluice_decisions_total', { policy, outcome }) ?? 0;
     };
     const before = [await count('p', 'denied'), await count('s', 'shadow_denied')];
     const { headers } = await running.get(PATH, forwarded('/p', overridden));

@@ -11,10 +11,11 @@ import { parse } from 'yaml';
 import type { KeySource, RuleConfig } from '../../src/config/model.ts';
 import { PROXY_NAMES, type ProxyName } from '../../src/proxy-profiles.ts';
 import { policy, type Running, startRunning } from '../running.ts';
+import { randomOf } from '../seeded-random.ts';
 import { APPLICATIONS, type Received } from './applications.ts';
 import { BehindProxy, ensureProxies, FILES, KINDS } from './behind-proxy.ts';
 import { PATH } from './forwarded.ts';
-import { randomSpelling, SPELLINGS, type Spelling, seededRandom } from './spellings.ts';
+import { randomSpelling, SPELLINGS, type Spelling } from './spellings.ts';
 
 const RANDOM_SPELLINGS = Number(
   process.env.EVASION_SPELLINGS ?? (process.env.SLUICE_CAMPAIGN === 'full' ? 100_000 : 600),
@@ -244,7 +245,7 @@ describe.each(PROXY_NAMES)('evasion behind %s', (kind) => {
   });
 
   it('no random spelling reaches the login uncounted', async () => {
-    const random = seededRandom(SEED + PROXY_NAMES.indexOf(kind));
+    const random = randomOf(SEED + PROXY_NAMES.indexOf(kind));
     const count = Math.ceil(RANDOM_SPELLINGS / PROXY_NAMES.length);
     const evasions: string[] = [];
     let reached = 0;

@@ -117,17 +117,6 @@ export const SPELLINGS: readonly Spelling[] = [
 /** Returns numbers from 0 to below 1. */
 export type Random = () => number;
 
-export function seededRandom(seed: number): Random {
-  let state = seed >>> 0;
-  return () => {
-    // xorshift32
-    state ^= state << 13;
-    state ^= state >>> 17;
-    state ^= state << 5;
-    return (state >>> 0) / 2 ** 32;
-  };
-}
-
 const SLASHES = ['/', '/', '/', '//', '\\', '%2f', '%2F', '%5c', '%252f', '/./', '/;/', '%c0%af'];
 const DETOURS = [
   'x/..',

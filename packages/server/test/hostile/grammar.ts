@@ -2,7 +2,7 @@
  * Generates messages by a grammar and mutates them: parts of a valid request are replaced,
  * repeated, omitted or moved. Most pass the first validation and fail at a later one.
  */
-import { randomOf } from '../http/hostile-requests.ts';
+import { randomOf } from '../seeded-random.ts';
 
 const TEXTS = [
   ...['', '*', '__proto__', 'constructor', 'few', 'many', 'bucket', 'a', '0', 'null', '\u0000'],

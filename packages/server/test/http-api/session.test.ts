@@ -1,11 +1,11 @@
 /** Sign-in and sign-out. */
-import { execFileSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { SESSION_MS } from '../../src/http/sessions.ts';
 import type { Running } from '../running.ts';
+import { certOf, writeTlsFiles } from '../tls-pair.ts';
 import { DocumentedApi } from './documented-api.ts';
 import { cookieIn, sendRequest } from './plain-request.ts';
 import {
@@ -196,13 +196,9 @@ describe('sign-out', () => {
 
 test('with TLS the cookie is Secure, and an http origin is rejected', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'sluice-session-'));
-  const [tlsCert, tlsKey] = [join(folder, 'cert.pem'), join(folder, 'key.pem')];
-  const args = '-x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2';
-  const names = ['-subj', '/CN=localhost', '-addext', 'subjectAltName=IP:127.0.0.1'];
-  const files = ['-keyout', tlsKey, '-out', tlsCert];
-  execFileSync('openssl', ['req', ...args.split(' '), ...names, ...files], { stdio: 'pipe' });
-  const service = await start({ tlsCert, tlsKey });
-  const more = { ca: readFileSync(tlsCert) };
+  const files = writeTlsFiles(folder);
+  const service = await start(files);
+  const more = { ca: certOf(files) };
   const url = `https://${hostOf(service)}`;
   const signed = await sendRequest(`${url}/v1/session`, 'POST', {}, { token: TOKEN }, more);
   expect(signed.headers['set-cookie']?.[0]).toMatch(/; Max-Age=28800; Secure$/);

@@ -1,16 +1,6 @@
 /** Generates invalid requests of many kinds by a seed. */
+import { randomOf } from '../seeded-random.ts';
 import { headOf } from './raw.ts';
-
-/** Returns a seeded generator of numbers from 0 to below 1. */
-export function randomOf(seed: number): () => number {
-  let state = seed >>> 0;
-  return () => {
-    state = (state + 0x6d2b79f5) >>> 0;
-    let mixed = Math.imul(state ^ (state >>> 15), state | 1);
-    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61);
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
-  };
-}
 
 export interface HostileRequest {
   readonly kind: string;
