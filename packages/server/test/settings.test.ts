@@ -160,7 +160,7 @@ describe('settings that depend on each other', () => {
     },
   );
 
-  test.each(['127.0.0.1:80', '127.9.9.9:80', '[::1]:80', 'localhost:80'])(
+  test.each(['127.0.0.1:80', '127.9.9.9:80', '[::1]:80', 'localhost:80', '80'])(
     'listening on %s does not require an admin token',
     (listen) => {
       expect(() => readSettings({ listen }, {}, {})).not.toThrow();

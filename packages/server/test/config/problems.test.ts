@@ -73,12 +73,6 @@ describe('problems in several files', () => {
     expect(problemsOfText(rules)).toContain('to be a policy, one of a, got `"edge.user"`');
   });
 
-  it('an empty list of files is reported', () => {
-    expect(problemsIn()).toBe(
-      'configuration:1:1: Expected at least one policy or domain, got none',
-    );
-  });
-
   it('after 100 problems in a file, only the number of the others is reported', () => {
     const text = `policies:\n${Array.from({ length: 150 }, (_, i) => `  p${i}: wrong`).join('\n')}`;
     const lines = problemsOfText(text).split('\n');

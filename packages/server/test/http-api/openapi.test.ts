@@ -121,14 +121,6 @@ describe('GET /v1/openapi.json', () => {
     }
   });
 
-  test('all other responses match their schemas', async () => {
-    await api.get('/healthz');
-    await api.get('/readyz');
-    await api.get('/metrics');
-    await api.get('/v1/top?policy=few');
-    await api.get('/v1/openapi.json');
-  });
-
   test('the check schema accepts and rejects the same bodies as the service', () => {
     const place = ['components', 'schemas', 'CheckBody'];
     const wrong = [
