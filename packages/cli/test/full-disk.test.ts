@@ -29,6 +29,8 @@ describe.skipIf(!existsSync('/dev/full'))('standard output on a full disk', () =
     const status = async (): Promise<number> =>
       (await fetch(`http://127.0.0.1:${port}/healthz`)).status;
     await vi.waitFor(async () => expect(await status()).toBe(200), { timeout: 60_000 });
+    // Signals are handled before the first log line, which follows the start of listening.
+    await vi.waitFor(() => expect(running.stderr).toContain('ENOSPC'), { timeout: 60_000 });
     expect(await status()).toBe(200);
     running.child.kill('SIGTERM');
     const { code, stderr } = await running.ended;

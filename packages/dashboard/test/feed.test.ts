@@ -89,7 +89,7 @@ afterEach(() => {
 });
 
 describe('an open stream', () => {
-  test('is live after the first tick, which extends the loaded history', () => {
+  test('the feed is live after the first tick, which extends the loaded history', () => {
     expect(feed.state).toBe('connecting');
     source().tick(10);
     expect(feed.state).toBe('live');
@@ -97,11 +97,11 @@ describe('an open stream', () => {
     expect(api.series).toHaveBeenCalledTimes(1);
   });
 
-  test('uses the clock of the service', () => {
+  test('the feed uses the clock of the service', () => {
     expect(feed.nowMs).toBe(START_MS + 10_000);
   });
 
-  test('loads the seconds it missed', async () => {
+  test('the feed loads the seconds it missed', async () => {
     source().tick(10);
     api.series.mockResolvedValue(seriesUpTo(14));
     source().tick(14);
@@ -109,7 +109,7 @@ describe('an open stream', () => {
     expect(newest(feed, 6)).toEqual([9, 10, 11, 12, 13, 14]);
   });
 
-  test('keeps ticks that arrive while the history is loading', async () => {
+  test('ticks that arrive while the history is loading are kept', async () => {
     source().tick(10);
     let respond = (_report: SeriesReport): void => {};
     api.series.mockImplementation(() => new Promise((resolve) => (respond = resolve)));
@@ -120,7 +120,7 @@ describe('an open stream', () => {
     expect(newest(feed, 5)).toEqual([10, 11, 12, 13, 14]);
   });
 
-  test('notifies listeners of changes until they unsubscribe', () => {
+  test('listeners are notified of changes until they unsubscribe', () => {
     const listener = vi.fn();
     const stop = feed.onChanged(listener);
     source().emit('changed', { what: 'overrides' });
@@ -135,7 +135,7 @@ describe('a lost stream', () => {
     ['an end event', () => source().emit('end', { why: 'stopping' })],
     ['an error', () => source().dispatchEvent(new Event('error'))],
     ['silence', () => vi.advanceTimersByTime(4000)],
-  ])('after %s is opened again and loads the missed seconds', async (_, end) => {
+  ])('after %s the stream is opened again and missed seconds are loaded', async (_, end) => {
     source().tick(10);
     end();
     expect(feed.state).toBe('lost');
@@ -154,7 +154,7 @@ describe('a lost stream', () => {
     expect(changed).toHaveBeenCalledWith({ what: 'overrides' });
   });
 
-  test('is retried while the service is unreachable', async () => {
+  test('the stream is retried while the service is unreachable', async () => {
     api.session.mockRejectedValue(new UnreachableError());
     source().dispatchEvent(new Event('error'));
     const { lostAtMs } = feed;
@@ -167,7 +167,7 @@ describe('a lost stream', () => {
     expect(FakeSource.opened).toHaveLength(2);
   });
 
-  test('is not opened again after the session expired', async () => {
+  test('the stream is not opened again after the session expired', async () => {
     api.session.mockResolvedValue({ required: true, signedIn: false });
     source().emit('end', { why: 'expired' });
     await vi.advanceTimersByTimeAsync(10_000);
@@ -175,7 +175,7 @@ describe('a lost stream', () => {
     expect(FakeSource.opened).toHaveLength(1);
   });
 
-  test('stays closed after sign-out, even with a retry pending', async () => {
+  test('the stream stays closed after sign-out, even with a retry pending', async () => {
     let respond = (): void => {};
     api.session.mockImplementation(
       () => new Promise((resolve) => (respond = () => resolve({ required: true, signedIn: true }))),
@@ -188,7 +188,7 @@ describe('a lost stream', () => {
     expect(FakeSource.opened).toHaveLength(1);
   });
 
-  test('reports the error response to the stream request', async () => {
+  test('the error response to the stream request is reported', async () => {
     const error = new ApiError(503, 'ERR_TOO_MANY_STREAMS', 'Expected at most 32 streams');
     api.streamError.mockResolvedValue(error);
     source().dispatchEvent(new Event('error'));
@@ -204,7 +204,7 @@ describe('a lost stream', () => {
 });
 
 describe('denials', () => {
-  test('are listed newest first and counted beyond the 500 kept', () => {
+  test('denials are listed newest first and counted beyond the 500 kept', () => {
     source().tick(10, [denial('a'), denial('b')]);
     source().tick(11, [denial('c')]);
     expect(feed.denials.map(({ key }) => key)).toEqual(['c', 'b', 'a']);
@@ -218,7 +218,7 @@ describe('denials', () => {
     expect(feed).toMatchObject({ denialsReceived: 1003, denialsOmitted: 1003 });
   });
 
-  test('are filtered by the service, starting with an empty list', () => {
+  test('a new filter of denials starts with an empty list', () => {
     source().tick(10, [denial('a')]);
     expect(feed.filter({ policy: 'p & q', key: 'user:*' })).toBe(true);
     expect(feed).toMatchObject({ denials: [], denialsReceived: 0, denialsOmitted: 0 });
@@ -227,14 +227,14 @@ describe('denials', () => {
     expect(feed.state).toBe('live');
   });
 
-  test('stay listed when the same filter is set again', () => {
+  test('denials stay listed when the same filter is set again', () => {
     source().tick(10, [denial('a')]);
     expect(feed.filter({})).toBe(false);
     expect(FakeSource.opened).toHaveLength(1);
     expect(feed.denials).toHaveLength(1);
   });
 
-  test('can be filtered without loading the history again', async () => {
+  test('denials can be filtered without loading the history again', async () => {
     source().tick(10);
     feed.filter({ key: 'a' });
     source().hello(11);

@@ -24,7 +24,7 @@ describe('a heat strip', () => {
     [60, 1],
     [300, 5],
     [600, 10],
-  ])('over %i s has 60 cells of %i s at multiples of their size', (seconds, size) => {
+  ])('a heat strip over %i s has 60 cells of %i s at multiples of their size', (seconds, size) => {
     const cells = heatCells(series({}), LAST_MS, seconds);
     expect(cells).toHaveLength(60);
     expect(cells.every(({ time }) => time % size === 0)).toBe(true);
@@ -53,7 +53,7 @@ describe('a heat strip', () => {
     expect(after.slice(0, 59)).toEqual(before.slice(1));
   });
 
-  test('has a text description', () => {
+  test('a heat strip has a text description', () => {
     const cells = heatCells(series({ 0: { full: 0.5 }, 20: { full: 1, denied: 2 } }), LAST_MS, 60);
     expect(heatLabel('perMinute', cells)).toBe(
       'perMinute: fullest key 50% full now, 100% at most, denials in 1 of 60 cells',

@@ -12,7 +12,7 @@ const read = (fields: Partial<typeof filled> & { at?: string }) =>
   readOverride(form({ ...filled, ...fields }));
 
 describe('the override form', () => {
-  test('is converted to the fields of the API', () => {
+  test('the override form is converted to the fields of the API', () => {
     expect(read({})).toEqual({ key: 'ada', fields: { limit: 25 } });
     expect(read({ end: '1h' }).fields).toEqual({ limit: 25, expiresInMs: 3_600_000 });
     expect(read({ end: '1d', reason: ' launch ' }).fields).toEqual({
@@ -20,12 +20,12 @@ describe('the override form', () => {
     });
   });
 
-  test("parses a time in the browser's time zone", () => {
+  test("the expiry time is in the browser's time zone", () => {
     const { fields } = read({ end: 'at', at: '2031-01-02T03:04' });
     expect(fields.expiresAt).toBe(readLocalTime('2031-01-02 03:04'));
   });
 
-  test('keeps spaces and special characters of a key', () => {
+  test('the override form keeps spaces and special characters of a key', () => {
     expect(read({ key: ' a b ' }).key).toBe(' a b ');
     expect(read({ key: '<b>*' }).key).toBe('<b>*');
   });
@@ -37,7 +37,7 @@ describe('the override form', () => {
     [{ limit: '-1' }, '/limit'],
     [{ limit: '1e3' }, '/limit'],
     [{ end: 'at', at: '' }, '/expiresAt'],
-  ])('with %j names the invalid field', (fields, pointer) => {
+  ])('the override form with %j names the invalid field', (fields, pointer) => {
     expect(() => read(fields)).toThrow(expect.objectContaining({ pointer }));
   });
 });

@@ -10,23 +10,23 @@ const denial = (fields: Partial<Denial> = {}): Denial => ({
 });
 
 describe('the reason of a denial', () => {
-  test.each(algorithmNames)('%s states usage, cost and wait', (algorithm) => {
+  test.each(algorithmNames)('a denial by %s states usage, cost and wait', (algorithm) => {
     const isLevel = algorithmInfo[algorithm].shape === 'level';
     const usage = isLevel ? '2 of 100 tokens available' : '98 of 100 used in a window of 1 min';
     expect(denialText(denial({ algorithm }))).toBe(`${usage}; this call costs 5; retry in 3.2 s`);
   });
 
-  test('omits an unknown window', () => {
+  test('a denial omits an unknown window', () => {
     const { windowMs: _, algorithm: __, ...rest } = denial();
     expect(denialText(rest)).toBe('98 of 100 used; this call costs 5; retry in 3.2 s');
   });
 
-  test('states a cost above the limit', () => {
+  test('a denial states a cost above the limit', () => {
     const reason = denialText(denial({ cost: 150 }));
     expect(reason).toBe('this call costs 150, more than the limit of 100');
   });
 
-  test('states a limit of 0, whatever the cost', () => {
+  test('a denial by a limit of 0 states that it denies every call', () => {
     const { retryAfterMs: _, ...rest } = denial({ limit: 0, remaining: 0 });
     for (const cost of [0, 1, 5]) {
       const reason = denialText({ ...rest, cost });
@@ -34,7 +34,7 @@ describe('the reason of a denial', () => {
     }
   });
 
-  test('states the store failure and the onFailure action', () => {
+  test('a degraded denial states the store failure and the onFailure action', () => {
     const deny = denial({ degraded: { reason: 'timeout', action: 'deny' } });
     expect(denialText(deny)).toBe('the store timed out; onFailure: deny');
     const local = denial({ degraded: { reason: 'open', action: 'local' } });
@@ -53,15 +53,15 @@ describe('the text of a policy', () => {
     ...{ shadow: false, shadowBy: 'file', overrides: 0 },
   };
 
-  test('has limit, window and algorithm', () => {
+  test('a policy text has limit, window and algorithm', () => {
     expect(definitionText(policy)).toBe('10,000 per 1 min, sliding-log');
   });
 
-  test('states that a limit of 0 denies every call', () => {
+  test('a policy text of a limit of 0 states that it denies every call', () => {
     expect(definitionText({ ...policy, limit: 0 })).toBe('0 per 1 min, denies every call');
   });
 
-  test('has burst or buckets where the algorithm uses them', () => {
+  test('a policy text has burst or buckets where the algorithm uses them', () => {
     const bucket = { ...policy, algorithm: 'token-bucket', burst: 20 } as const;
     expect(definitionText(bucket)).toBe('10,000 per 1 min, burst 20, token-bucket');
     const buckets = { ...policy, algorithm: 'sliding-buckets', buckets: 60 } as const;

@@ -4,13 +4,13 @@ import { clientsText } from '../src/policy/shadow-card.ts';
 import { betweenText } from '../src/policy/top-keys.ts';
 
 describe('the policy page', () => {
-  test('shows how long an override is valid', () => {
+  test('the expiry of an override is shown as the time left', () => {
     expect(endText(undefined, 0)).toBe('until removed');
     expect(endText(3_900_000, 0)).toBe('1 h 5 min left');
     expect(endText(1000, 1000)).toBe('expired');
   });
 
-  test('shows an uncertain count as a range', () => {
+  test('an uncertain count is shown as a range', () => {
     expect(betweenText(12, 12)).toBe('12');
     expect(betweenText(1200, 1234)).toBe('1,200–1,234');
   });
@@ -21,14 +21,14 @@ describe('the policy page', () => {
     ...fields,
   });
 
-  test('counts clients, and says when the list is incomplete', () => {
+  test('clients are counted, with "at least" if the list is incomplete', () => {
     expect(clientsText(top(1))).toBe('1 client');
     expect(clientsText(top(12))).toBe('12 clients');
     expect(clientsText(top(200))).toBe('at least 200 clients');
     expect(clientsText(top(50, { othersAtMost: 3 }))).toBe('at least 50 clients');
   });
 
-  test('does not count a client with a lower bound of zero', () => {
+  test('a client with a lower bound of zero is not counted', () => {
     const keys = [
       { key: 'a', atLeast: 3, atMost: 3 },
       { key: 'b', atLeast: 0, atMost: 2 },

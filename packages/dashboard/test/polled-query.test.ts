@@ -1,7 +1,7 @@
 import { expect, test, vi } from 'vitest';
 import { PolledQuery } from '../src/api/polled-query.ts';
 
-test('discards the result of an older request', async () => {
+test('the result of an older request is discarded', async () => {
   const resolvers: ((value: string) => void)[] = [];
   const redraw = vi.fn();
   const query = new PolledQuery<string>(

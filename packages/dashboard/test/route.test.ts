@@ -20,41 +20,41 @@ const HOSTILE = [
 ];
 
 describe('an address', () => {
-  test.each(HOSTILE)('round-trips the key %j', (key) => {
+  test.each(HOSTILE)('an address round-trips the key %j', (key) => {
     const route = { page: 'key', names: [key, key], query: { filter: key } } as const;
     expect(readRoute(routeText(route))).toEqual(route);
   });
 
-  test('keeps keys within the fragment', () => {
+  test('an address keeps keys within the fragment', () => {
     for (const key of HOSTILE) {
       expect(to('key', ['perMinute', key])).toMatch(/^#\/key\/perMinute\/[^/#?\s<>"]+$/);
     }
   });
 
-  test('replaces a lone surrogate', () => {
+  test('an address replaces a lone surrogate', () => {
     const route = readRoute(to('key', ['p', 'a\ud83d']));
     expect(route.names).toEqual(['p', 'a\ufffd']);
   });
 
   test.each(['', '#', '#/', '#/nowhere/x', '#main', '#/__proto__', '#/constructor'])(
-    '%j is the overview',
+    'the address %j is the overview',
     (hash) => {
       expect(readRoute(hash)).toEqual({ page: 'overview', names: [], query: {} });
     },
   );
 
-  test('keeps invalid escapes as text', () => {
+  test('an address keeps invalid escapes as text', () => {
     expect(readRoute('#/policy/100%/x%zz')).toEqual({
       ...{ page: 'policy', names: ['100%', 'x%zz'], query: {} },
     });
   });
 
-  test('contains the sort order and filters', () => {
+  test('an address contains the sort order and filters', () => {
     const route = readRoute('#/overview?sort=-denied&filter=a%26b&range=10');
     expect(route.query).toEqual({ sort: '-denied', filter: 'a&b', range: '10' });
   });
 
-  test('accepts query names that exist on Object.prototype', () => {
+  test('an address accepts query names that exist on Object.prototype', () => {
     const { query } = readRoute('#/overview?__proto__=x&toString=y');
     expect(Object.entries(query)).toEqual([
       ['__proto__', 'x'],

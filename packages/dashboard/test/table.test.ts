@@ -23,7 +23,7 @@ const names = (text: string): readonly string[] =>
   sorted(rows, columns, readSorting(text, columns, first)).map(({ name }) => name);
 
 describe('sorting', () => {
-  test('round-trips through the address', () => {
+  test('the sort order round-trips through the address', () => {
     for (const sorting of [{ by: 'name', isDown: false }, first]) {
       expect(readSorting(sortingText(sorting), columns, { by: 'x', isDown: false })).toEqual(
         sorting,
@@ -32,16 +32,16 @@ describe('sorting', () => {
   });
 
   test.each([undefined, '', '-', 'plain', 'nothing', '__proto__', '--count'])(
-    'by %j falls back to the default',
+    'the sort order %j falls back to the default',
     (text) => expect(readSorting(text, columns, first)).toBe(first),
   );
 
-  test('orders numbers in names by value', () => {
+  test('numbers in names are sorted by value', () => {
     expect(names('name')).toEqual(['a', 'policy9', 'policy10']);
     expect(names('-name')).toEqual(['policy10', 'policy9', 'a']);
   });
 
-  test('is stable in both directions', () => {
+  test('sorting is stable in both directions', () => {
     expect(names('count')).toEqual(['policy10', 'a', 'policy9']);
     expect(names('-count')).toEqual(['policy9', 'policy10', 'a']);
   });
@@ -50,7 +50,7 @@ describe('sorting', () => {
 describe('a page of rows', () => {
   const all = Array.from({ length: 250 }, (_, at) => at);
 
-  test('has at most 100 rows', () => {
+  test('a page has at most 100 rows', () => {
     expect(pageOf(all, undefined)).toMatchObject({ from: 0, all: 250 });
     expect(pageOf(all, '100').rows).toEqual(all.slice(100, 200));
     expect(pageOf(all, '200').rows).toEqual(all.slice(200));
@@ -62,9 +62,9 @@ describe('a page of rows', () => {
     ['-1', 0],
     ['1e3', 0],
     ['x', 0],
-  ])('from=%s starts at row %i', (from, at) => expect(pageOf(all, from).from).toBe(at));
+  ])('a page with from=%s starts at row %i', (from, at) => expect(pageOf(all, from).from).toBe(at));
 
-  test('can be empty', () => {
+  test('a page can be empty', () => {
     expect(pageOf([], '100')).toEqual({ rows: [], from: 0, all: 0 });
   });
 });

@@ -158,7 +158,7 @@ describe.each([
     return { policies, overrides, used: key.used, entries: key.entries };
   }
 
-  describe.each(names)('against a page of %s at another port', (name) => {
+  describe.each(names)('requests of a page of %s at another port', (name) => {
     let page: Page;
     const responses: string[] = [];
     beforeAll(async () => {
@@ -172,7 +172,7 @@ describe.each([
     });
     afterAll(() => page.close());
 
-    test.each(READS)('does not expose %s', async (path) => {
+    test.each(READS)('a cross-site page cannot read %s', async (path) => {
       const credentials = 'include' as const;
       expect(await fetched(page, url + path, { credentials })).toBe('TypeError');
       const opaque = await fetched(page, url + path, { credentials, mode: 'no-cors' });
@@ -181,11 +181,11 @@ describe.each([
       expect(await included(page, 'img', url + path)).toBe('failed');
     });
 
-    test('does not expose the event stream', async () => {
+    test('a cross-site page cannot read the event stream', async () => {
       expect(await streamed(page, `${url}/v1/events`)).toBe('refused');
     });
 
-    test('rejects every cross-site write', async () => {
+    test('every cross-site write is rejected', async () => {
       const before = await stateOf();
       responses.length = 0;
       for (const [method, path, body] of WRITES) {
@@ -201,17 +201,17 @@ describe.each([
       expect(responses.filter((line) => / [23]\d\d$/.test(line))).toEqual([]);
     });
 
-    test('cannot be framed', async () => {
+    test('the dashboard cannot be framed', async () => {
       expect(await framed(page, `${url}/dashboard/`)).toEqual([]);
     });
 
-    test('keeps the open session', async () => {
+    test('cross-site attempts do not end the open session', async () => {
       expect(await own.locator('.connection').textContent()).toBe('live');
       const session = await own.evaluate(async () => (await fetch('/v1/session')).json());
       expect(session).toMatchObject({ required: adminToken !== undefined, signedIn: true });
     });
 
-    test('can be linked to', async () => {
+    test('a cross-site page can link to the dashboard', async () => {
       await page.evaluate((to) => {
         location.href = to;
       }, `${url}/`);

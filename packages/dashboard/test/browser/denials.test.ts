@@ -64,7 +64,7 @@ test('new denials appear on top', async () => {
   expect(times).toEqual([...times].sort().reverse());
 });
 
-test('counts the denials that clients received', async () => {
+test('the page counts the denials that clients received', async () => {
   await load.rest();
   await page.reload();
   await isLive(page);
@@ -78,7 +78,7 @@ test('counts the denials that clients received', async () => {
   await eventually(async () => countIn(await state())).toBe(all);
 });
 
-test('filters by policy, also after a reload', async () => {
+test('the policy filter survives a reload', async () => {
   await page.getByLabel('Policy').selectOption('window');
   await eventually(policies).toEqual(['window']);
   await page.reload();
@@ -87,7 +87,7 @@ test('filters by policy, also after a reload', async () => {
   expect(page.url()).toMatch(/#\/denials\?policy=window$/);
 });
 
-test('filters by key pattern, also after a reload', async () => {
+test('the key pattern filter survives a reload', async () => {
   await page.getByLabel('Policy').selectOption('all');
   await page.getByLabel('Key', { exact: true }).fill('*:2');
   const keys = async () => [...new Set((await shown()).map(({ Key }) => Key))];
@@ -126,6 +126,6 @@ test('a denial links to its key', async () => {
   expect(page.url()).toMatch(/#\/key\/window\/ada$/);
 });
 
-test('the page reports no errors', () => {
+test('recent denials report no errors', () => {
   expect(problems).toEqual([]);
 });

@@ -69,7 +69,7 @@ describe('a key under load', () => {
     await eventually(async () => (await tilesOf(page))['Next call of cost 1']).toMatch(/^in /);
   });
 
-  test('with reduced motion the window moves only with new reports', async () => {
+  test('with reduced motion the window of a key moves only with new reports', async () => {
     const still = await visit(browser(), running.url, '#/key/short/busy');
     await windowOf(still.page).waitFor();
     const drawings = (at: Page): Promise<number> =>
@@ -90,7 +90,7 @@ describe('a key under load', () => {
 });
 
 describe.each(LONG.map(({ name }) => name))('a key under the policy %s', (name) => {
-  test('shows the numbers of the service', async () => {
+  test('the tiles of a key have the numbers of the service', async () => {
     for (const cost of [1, 2, 1]) await check(name, 'ada', cost);
     await go(page, `#/key/${name}/ada?cost=6`);
     const { json } = await running.get(`/v1/keys/${name}/ada`);
@@ -111,7 +111,7 @@ describe.each(LONG.map(({ name }) => name))('a key under the policy %s', (name) 
 
 const numberText = (value: number): string => value.toLocaleString('en-US');
 
-test('lists the entries of a log as admissions', async () => {
+test('the entries of a log are listed as admissions', async () => {
   await go(page, '#/key/log/ada');
   const { json } = await running.get('/v1/keys/log/ada');
   const table = page.getByRole('table', { name: /^Recent admissions/ });
@@ -124,7 +124,7 @@ test('lists the entries of a log as admissions', async () => {
   await eventually(shown).toEqual(expected.reverse());
 });
 
-test('shows when a call of a given cost is admitted, also after a reload', async () => {
+test('the wait for a given cost is shown, also after a reload', async () => {
   await go(page, '#/key/log/ada');
   await page.getByLabel('A call of cost').fill('7');
   await page.getByText(/^admitted in /).waitFor();
@@ -136,7 +136,7 @@ test('shows when a call of a given cost is admitted, also after a reload', async
   expect(await page.getByLabel('A call of cost').inputValue()).toBe('11');
 });
 
-describe('actions take effect with the next call:', () => {
+describe('actions on a key', () => {
   test('the reset button restores the limit of a key', async () => {
     await check('log', 'bob', 10);
     expect((await check('log', 'bob')).allowed).toBe(false);
@@ -149,7 +149,7 @@ describe('actions take effect with the next call:', () => {
     await eventually(async () => (await tilesOf(page)).Used).toBe('1 of 10');
   });
 
-  test('set and remove an override', async () => {
+  test('setting and removing an override takes effect with the next call', async () => {
     await page.getByRole('button', { name: 'Set override' }).click();
     await submitDialog(page, 'Add', async (dialog) => {
       await dialog.getByLabel('Limit').fill('25');
@@ -188,7 +188,7 @@ test('a key of a shadow policy has a badge', async () => {
   await eventually(async () => (await tilesOf(page)).Used).toBe('2 of 2');
 });
 
-test('an unknown policy is reported', async () => {
+test('the page of a key reports an unknown policy', async () => {
   const { page: other, problems: own }: Visit = await visit(
     browser(),
     running.url,
@@ -199,6 +199,6 @@ test('an unknown policy is reported', async () => {
   await other.context().close();
 });
 
-test('the page reports no errors', () => {
+test('pages of keys report no errors', () => {
   expect(problems).toEqual([]);
 });

@@ -99,7 +99,7 @@ test.each(['#/overview', '#/policy/many', '#/key/many/bob', '#/denials?policy=ma
   },
 );
 
-describe('with the keyboard', () => {
+describe('keyboard operation', () => {
   test('the first control skips to the content', async () => {
     await page.keyboard.press('Tab');
     const skip = page.getByRole('link', { name: 'Skip to content' });

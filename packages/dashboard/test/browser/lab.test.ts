@@ -69,11 +69,11 @@ describe('the served engine', () => {
     );
   });
 
-  test('passes all vectors', async () => {
+  test('the served engine passes all vectors', async () => {
     expect(await run(text)).toEqual({ passed: 160, failed: 0, differences: [] });
   });
 
-  test('fails a changed vector', async () => {
+  test('the served engine fails a changed vector', async () => {
     const [first] = structuredClone(cases) as unknown as [
       { steps: { expect: { remaining: number } }[] },
     ];
@@ -84,12 +84,12 @@ describe('the served engine', () => {
 });
 
 describe('the decisions table', () => {
-  test('is compared with vectors of every algorithm', () => {
+  test('there are vectors for every algorithm of the decisions table', () => {
     const algorithms = forLab.map(({ policies }) => policies[0].algorithm);
     expect(new Set(algorithms)).toEqual(new Set(algorithmNames));
   });
 
-  test('has the decisions of the vectors', async () => {
+  test('the decisions table has the decisions of the vectors', async () => {
     await page.getByText(/decisions as a table/).click();
     for (const each of forLab) {
       await go(page, addressOf(each));
@@ -141,7 +141,7 @@ test('the default traffic passes a fixed window with twice the limit', async () 
 });
 
 describe('lab settings', () => {
-  test('of every shape are decided like the engine in Node', async () => {
+  test('traffic of every shape is decided as by the engine in Node.js', async () => {
     await page.getByLabel('Limit', { exact: true }).fill('7');
     await page.getByLabel('Window', { exact: true }).fill('3s');
     await page.getByText(/decisions as a table/).click();
@@ -159,7 +159,7 @@ describe('lab settings', () => {
     }
   });
 
-  test('survive a reload', async () => {
+  test('lab settings survive a reload', async () => {
     await page.getByLabel('Shape').selectOption('flash-crowd');
     await page.getByLabel('Limit', { exact: true }).fill('12');
     await page.getByLabel('Window', { exact: true }).fill('20s');
@@ -179,7 +179,7 @@ describe('lab settings', () => {
     expect(await page.getByRole('checkbox', { name: 'sliding-buckets' }).isChecked()).toBe(false);
   });
 
-  test('include drawn traffic, also after a reload', async () => {
+  test('drawn traffic survives a reload', async () => {
     const before = await numbers();
     const strip = page.getByRole('slider', { name: /^Calls in slot/ });
     const { x, y, width, height } = (await strip.boundingBox())!;
@@ -198,7 +198,7 @@ describe('lab settings', () => {
     expect(await page.getByLabel('Shape').inputValue()).toBe('drawn');
   });
 
-  test('include typed calls', async () => {
+  test('typed calls are decided', async () => {
     await page.getByLabel('Shape').selectOption('typed');
     await page.getByLabel('Limit', { exact: true }).fill('2');
     await page.getByLabel('Calls: time in ms, cost').fill('0\n10\n20 2\n10000');
@@ -210,16 +210,19 @@ describe('lab settings', () => {
     ['Limit', 'many', 'Expected a whole number from 1 to 1,000,000'],
     ['Limit', '0', 'Expected a whole number from 1 to 1,000,000'],
     ['Window', 'soon', 'Expected a duration such as 10s'],
-  ])('reject a %s of `%s` with a message and keep the result', async (name, value, message) => {
-    const before = await numbers();
-    const field = page.getByLabel(name, { exact: true });
-    await field.fill(value);
-    await page.getByText(message).waitFor();
-    expect(await field.getAttribute('aria-invalid')).toBe('true');
-    expect(await numbers()).toEqual(before);
-  });
+  ])(
+    'a %s of `%s` is rejected with a message, and the result stays',
+    async (name, value, message) => {
+      const before = await numbers();
+      const field = page.getByLabel(name, { exact: true });
+      await field.fill(value);
+      await page.getByText(message).waitFor();
+      expect(await field.getAttribute('aria-invalid')).toBe('true');
+      expect(await numbers()).toEqual(before);
+    },
+  );
 
-  test('in an invalid address fall back to the defaults with a notice', async () => {
+  test('an invalid address falls back to the default settings with a notice', async () => {
     await go(page, '#/lab?limit=nothing&traffic=else');
     const notices = page.getByRole('alert').filter({ hasText: 'Expected' });
     await eventually(async () => (await notices.allTextContents()).join()).toContain('`limit`');

@@ -30,7 +30,7 @@ async function useTheme(page: Page, colorScheme: 'light' | 'dark'): Promise<void
 describe.each([
   ['desktop', DESKTOP],
   ['phone', PHONE],
-])('on a %s', (device, size) => {
+])('pages on a %s', (device, size) => {
   let page: Page;
   beforeAll(async () => {
     ({ page } = await enter(browser(), scenes.busy.url, { ...size, colorScheme: 'light' }));

@@ -147,7 +147,7 @@ describe('the overview', () => {
     expect(page.url()).toMatch(/sort=-name$/);
   });
 
-  test('the page reports no errors', () => {
+  test('the overview reports no errors', () => {
     expect(problems).toEqual([]);
   });
 });
@@ -172,7 +172,7 @@ describe('a lost connection', () => {
   });
   afterAll(() => proxy.close());
 
-  test('is shown with its time, and the data stays', async () => {
+  test('a lost connection is shown with its time, and the data stays', async () => {
     const [newest] = await secondsOf(page);
     proxy.cut();
     await eventually(() => state(page)).toMatch(/^connection lost since \d\d:\d\d:\d\d$/);
@@ -185,7 +185,7 @@ describe('a lost connection', () => {
     await page.goBack();
   });
 
-  test('is restored automatically, and missed seconds are loaded', async () => {
+  test('the connection is restored automatically, and missed seconds are loaded', async () => {
     const lost = (await secondsOf(page))[0][0];
     /** By position, since times wrap at midnight. */
     const since = async () => {
@@ -207,7 +207,7 @@ describe('a lost connection', () => {
     expect(await page.getByText(/unreachable/).count()).toBe(0);
   });
 
-  test('to another service shows the policies of that service', async () => {
+  test('a reconnection to another service shows the policies of that service', async () => {
     const other = await startRunning({ config: { policies: [policy('after', 5, '1m')] } });
     proxy.cut();
     await eventually(() => state(page)).toMatch(/^connection lost since/);

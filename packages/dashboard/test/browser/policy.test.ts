@@ -40,7 +40,7 @@ const check = async (policy: string, key: string) =>
 const row = (key: string) =>
   page.getByRole('region', { name: 'Overrides' }).getByRole('row').filter({ hasText: key });
 
-describe('the numbers of a policy', () => {
+describe('charts of a policy', () => {
   test('the chart moves, and its table has the series of the service', async () => {
     const canvas = page.getByRole('img', { name: /^Calls per second/ }).locator('canvas');
     const before = await picture(canvas);
@@ -94,7 +94,7 @@ describe('the numbers of a policy', () => {
 });
 
 describe('an override', () => {
-  test('takes effect with the next call', async () => {
+  test('an override takes effect with the next call', async () => {
     expect((await check('perMinute', 'ada')).limit).toBe(5);
     await page.getByRole('button', { name: 'Add override' }).click();
     await submitDialog(page, 'Add', async (dialog) => {
@@ -108,7 +108,7 @@ describe('an override', () => {
     expect(await noticeOf(page).textContent()).toContain('Override for ada saved.');
   });
 
-  test('can be edited', async () => {
+  test('an override can be edited', async () => {
     await page.getByRole('button', { name: 'Edit the override of ada' }).click();
     await submitDialog(page, 'Save', async (dialog) => {
       expect(await dialog.getByLabel('Limit').inputValue()).toBe('1');
@@ -118,14 +118,14 @@ describe('an override', () => {
     expect(await check('perMinute', 'ada')).toMatchObject({ allowed: true, limit: 100 });
   });
 
-  test('can be removed', async () => {
+  test('an override can be removed', async () => {
     await page.getByRole('button', { name: 'Remove the override of ada' }).click();
     await submitDialog(page, 'Remove');
     expect(await check('perMinute', 'ada')).toMatchObject({ limit: 5 });
     await eventually(() => row('ada').count()).toBe(0);
   });
 
-  test('with a pattern applies to all matching keys', async () => {
+  test('an override with a pattern applies to all matching keys', async () => {
     await page.getByRole('button', { name: 'Add override' }).click();
     await submitDialog(page, 'Add', async (dialog) => {
       await dialog.getByLabel('Key or pattern').fill('team:*');
@@ -144,20 +144,23 @@ describe('an override', () => {
     ['', '5', 'Expected a key'],
     ['bob', 'many', 'Expected a whole number of at least 1'],
     ['bob', '0', 'Expected'],
-  ])('for key `%s` with limit `%s` is rejected with a message', async (key, limit, message) => {
-    await page.getByRole('button', { name: 'Add override' }).click();
-    const dialog = page.getByRole('dialog');
-    await dialog.getByLabel('Key or pattern').fill(key);
-    await dialog.getByLabel('Limit').fill(limit);
-    await dialog.getByRole('button', { name: 'Add', exact: true }).click();
-    await dialog.getByText(message).waitFor();
-    expect(await dialog.locator('[aria-invalid=true]').count()).toBe(1);
-    await dialog.getByRole('button', { name: 'Cancel' }).click();
-    await dialog.waitFor({ state: 'detached' });
-    expect((await running.get('/v1/overrides?policy=perMinute')).json.overrides).toHaveLength(1);
-  });
+  ])(
+    'an override for key `%s` with limit `%s` is rejected with a message',
+    async (key, limit, message) => {
+      await page.getByRole('button', { name: 'Add override' }).click();
+      const dialog = page.getByRole('dialog');
+      await dialog.getByLabel('Key or pattern').fill(key);
+      await dialog.getByLabel('Limit').fill(limit);
+      await dialog.getByRole('button', { name: 'Add', exact: true }).click();
+      await dialog.getByText(message).waitFor();
+      expect(await dialog.locator('[aria-invalid=true]').count()).toBe(1);
+      await dialog.getByRole('button', { name: 'Cancel' }).click();
+      await dialog.waitFor({ state: 'detached' });
+      expect((await running.get('/v1/overrides?policy=perMinute')).json.overrides).toHaveLength(1);
+    },
+  );
 
-  test('can be opened again in the moment its dialog closes', async () => {
+  test('the override dialog can be opened again while it closes', async () => {
     const opener = page.getByRole('button', { name: 'Add override' });
     await opener.click();
     const dialog = page.getByRole('dialog');
@@ -171,7 +174,7 @@ describe('an override', () => {
     await eventually(() => page.locator('dialog').count()).toBe(0);
   });
 
-  test('appears when another client creates it', async () => {
+  test('an override that another client creates appears', async () => {
     await running.post('/v1/overrides', { policy: 'perMinute', key: 'eve', limit: 3 });
     await row('eve').waitFor();
     await running.ask('DELETE', '/v1/overrides/perMinute/eve');
@@ -185,7 +188,7 @@ describe('a shadow policy', () => {
     return json.shadow === undefined;
   };
 
-  test('can be enforced, put in shadow mode and reset to the files', async () => {
+  test('a policy can be enforced, put in shadow mode and reset to the files', async () => {
     await go(page, '#/policy/shadowed');
     await page.getByText(/If enforced, .*clients? would have been denied/).waitFor();
     expect(await enforced()).toBe(false);
@@ -204,7 +207,7 @@ describe('a shadow policy', () => {
     });
   });
 
-  test('shows the number of denials that the service counts', async () => {
+  test('a shadow policy shows the number of denials that the service counts', async () => {
     await load.stop();
     const { json } = await running.get('/v1/top?policy=shadowed&by=denied&count=200');
     const summary = () => page.getByText(/If enforced,/).textContent();
@@ -241,6 +244,6 @@ test('an unknown policy lists the existing ones', async () => {
   await page.getByRole('heading', { level: 1, name: 'perMinute' }).waitFor();
 });
 
-test('the page reports no errors except rejected input', () => {
+test('the page of a policy reports no errors except rejected input', () => {
   expect(problems.filter((problem) => !problem.includes('400 (Bad Request)'))).toEqual([]);
 });

@@ -68,8 +68,8 @@ const planted = (): Promise<string[]> =>
 
 const texts = (): Promise<string> => page.evaluate(() => document.body.textContent!);
 
-describe('a key with markup is shown as text', () => {
-  test('in top keys and overrides', async () => {
+describe('keys with markup', () => {
+  test('top keys and overrides show a key with markup as text', async () => {
     await go(page, '#/policy/few');
     for (const key of HOSTILE) {
       await eventually(
@@ -80,19 +80,19 @@ describe('a key with markup is shown as text', () => {
     expect(await planted()).toEqual([]);
   });
 
-  test('in the top keys of a shadow policy', async () => {
+  test('the top keys of a shadow policy show a key with markup as text', async () => {
     await go(page, '#/policy/shadowed');
     await eventually(texts).toContain(HOSTILE[0]);
     expect(await planted()).toEqual([]);
   });
 
-  test('in recent denials', async () => {
+  test('recent denials show a key with markup as text', async () => {
     await go(page, '#/denials');
     for (const key of HOSTILE) await eventually(texts).toContain(key);
     expect(await planted()).toEqual([]);
   });
 
-  test('as a filter of recent denials', async () => {
+  test('the filter of recent denials shows a key with markup as text', async () => {
     for (const key of HOSTILE.slice(0, 3)) {
       await go(page, `#/denials?${new URLSearchParams({ policy: 'few', key })}`);
       await eventually(() =>
@@ -106,7 +106,7 @@ describe('a key with markup is shown as text', () => {
     expect(await planted()).toEqual([]);
   });
 
-  test.each(HOSTILE)('on its own page: %j', async (key) => {
+  test.each(HOSTILE)('the page of a key shows markup as text: %j', async (key) => {
     await go(page, keyAddress(key));
     await eventually(() => page.locator('h1').textContent()).toBe(key);
     await page.getByText(/of 1$/).first().waitFor();
@@ -114,31 +114,34 @@ describe('a key with markup is shown as text', () => {
     expect(await planted()).toEqual([]);
   });
 
-  test.each(HOSTILE.slice(0, 3))('in dialogs and notices: %j', async (key) => {
-    await go(page, keyAddress(key));
-    await eventually(() => page.locator('h1').textContent()).toBe(key);
-    await page.getByRole('button', { name: 'Reset' }).click();
-    await submitDialog(page, 'Reset', async (dialog) => {
-      expect(await dialog.textContent()).toContain(key);
+  test.each(HOSTILE.slice(0, 3))(
+    'dialogs and notices show a key with markup as text: %j',
+    async (key) => {
+      await go(page, keyAddress(key));
+      await eventually(() => page.locator('h1').textContent()).toBe(key);
+      await page.getByRole('button', { name: 'Reset' }).click();
+      await submitDialog(page, 'Reset', async (dialog) => {
+        expect(await dialog.textContent()).toContain(key);
+        expect(await planted()).toEqual([]);
+      });
+      await eventually(() => noticeOf(page).textContent()).toContain(key);
+      await page.getByRole('button', { name: 'Edit override' }).click();
+      await submitDialog(page, 'Save', async (dialog) => {
+        expect(await dialog.textContent()).toContain(key);
+        expect(await dialog.getByLabel('Reason').inputValue()).toBe(key);
+        await dialog.getByLabel('Limit').fill('2');
+      });
+      await eventually(() => noticeOf(page).textContent()).toContain(key);
+      await page.getByRole('button', { name: 'Remove override' }).click();
+      await submitDialog(page, 'Remove', async (dialog) => {
+        expect(await dialog.textContent()).toContain(key);
+      });
+      await eventually(() => noticeOf(page).textContent()).toContain(key);
       expect(await planted()).toEqual([]);
-    });
-    await eventually(() => noticeOf(page).textContent()).toContain(key);
-    await page.getByRole('button', { name: 'Edit override' }).click();
-    await submitDialog(page, 'Save', async (dialog) => {
-      expect(await dialog.textContent()).toContain(key);
-      expect(await dialog.getByLabel('Reason').inputValue()).toBe(key);
-      await dialog.getByLabel('Limit').fill('2');
-    });
-    await eventually(() => noticeOf(page).textContent()).toContain(key);
-    await page.getByRole('button', { name: 'Remove override' }).click();
-    await submitDialog(page, 'Remove', async (dialog) => {
-      expect(await dialog.textContent()).toContain(key);
-    });
-    await eventually(() => noticeOf(page).textContent()).toContain(key);
-    expect(await planted()).toEqual([]);
-  });
+    },
+  );
 
-  test('in the curl command, as one shell word', async () => {
+  test('the curl command quotes a key with markup as one shell word', async () => {
     const key = `it's <b> $(id) \`id\``;
     await go(page, keyAddress(key));
     await eventually(() => page.locator('h1').textContent()).toBe(key);
@@ -149,7 +152,7 @@ describe('a key with markup is shown as text', () => {
   });
 
   test.each(['#/policy/', '#/key/few/', '#/key/'])(
-    'in an address that names nothing: %s',
+    'an unknown address with markup is shown as text: %s',
     async (start) => {
       for (const name of [HOSTILE[0], NAME]) {
         await go(page, start + encodeURIComponent(name));
@@ -159,13 +162,13 @@ describe('a key with markup is shown as text', () => {
     },
   );
 
-  test('without console errors', () => {
+  test('keys with markup cause no console errors', () => {
     expect(problems.filter((problem) => !problem.includes('404 (Not Found)'))).toEqual([]);
   });
 });
 
 describe('the Content-Security-Policy', () => {
-  test('allows only resources of the service', async () => {
+  test('the Content-Security-Policy allows only resources of the service', async () => {
     const { headers } = await running.get('/dashboard/');
     const csp = headers.get('content-security-policy')!;
     const directives = new Map(
@@ -184,12 +187,12 @@ describe('the Content-Security-Policy', () => {
     expect(csp).not.toMatch(/unsafe|\*|https?:|blob:/);
   });
 
-  test('is met by the built page: nothing is inline', async () => {
+  test('the built page has no inline scripts or styles', async () => {
     const { text } = await running.get('/dashboard/');
     expect(text).not.toMatch(/<style|style=|\son\w+=|<script(?![^>]*\ssrc=)/);
   });
 
-  test('blocks injected content', async () => {
+  test('the Content-Security-Policy blocks injected content', async () => {
     const { page: other, problems: blocked } = await visit(browser(), running.url);
     await isLive(other);
     await other.evaluate(() => {
@@ -225,7 +228,7 @@ describe('the Content-Security-Policy', () => {
     await other.context().close();
   });
 
-  test('is violated by no page, and no page contacts another host', async () => {
+  test('no page violates the Content-Security-Policy or contacts another host', async () => {
     const { page: own, problems: reported } = await visit(browser(), running.url);
     await isLive(own);
     for (const hash of ['#/overview', '#/policy/few', '#/key/few/..', '#/denials', '#/lab']) {

@@ -51,7 +51,7 @@ const OPEN = [
 ];
 
 describe('without the token', () => {
-  test('all routes respond 401 except the public ones', async () => {
+  test('without the token, all routes respond 401 except the public ones', async () => {
     const open: string[] = [];
     for (const { method, path } of running.service.routes) {
       // Accepts any method from proxies.
@@ -64,7 +64,7 @@ describe('without the token', () => {
     expect(running.service.routes.length).toBeGreaterThan(OPEN.length + 10);
   });
 
-  test('every page shows only the sign-in form and requests only the session', async () => {
+  test('without the token, every page shows only the sign-in form', async () => {
     const { page, problems } = await enter(browser(), url);
     const requests: string[] = [];
     page.on('request', (request) => requests.push(new URL(request.url()).pathname));
@@ -96,7 +96,7 @@ describe('signing in', () => {
   });
   afterAll(() => page.context().close());
 
-  test('with a wrong token shows an error and no data', async () => {
+  test('a wrong token shows an error and no data', async () => {
     await signIn(page, WRONG);
     await page.getByText('Expected `token` to be the admin token').waitFor();
     expect(await page.getByLabel('Admin token').getAttribute('aria-invalid')).toBe('true');
@@ -108,7 +108,7 @@ describe('signing in', () => {
     expect(await page.locator('table').count()).toBe(0);
   });
 
-  test('with the token opens the requested page', async () => {
+  test('signing in opens the requested page', async () => {
     await signIn(page);
     await page.getByRole('heading', { level: 1, name: 'few' }).waitFor();
     await isLive(page);
@@ -117,14 +117,14 @@ describe('signing in', () => {
     expect(await button.getAttribute('aria-pressed')).toBe('true');
   });
 
-  test('sets an HttpOnly, SameSite=Strict cookie', async () => {
+  test('signing in sets an HttpOnly, SameSite=Strict cookie', async () => {
     expect(await cookieOf(page.context())).toMatchObject({
       ...{ httpOnly: true, sameSite: 'Strict', path: '/', secure: false, domain: HOST },
     });
     expect(await page.evaluate(() => document.cookie)).toBe('');
   });
 
-  test('leaves no copy of the token in the browser', async () => {
+  test('signing in leaves no copy of the token in the browser', async () => {
     for (const token of [TOKEN, WRONG]) {
       expect(await traces(page)).not.toContain(token);
       expect(requests.join()).not.toContain(token);
@@ -136,7 +136,7 @@ describe('signing in', () => {
     expect(requests.filter((each) => each.startsWith('POST'))).toHaveLength(2);
   });
 
-  test('persists across reloads and windows', async () => {
+  test('a session persists across reloads and windows', async () => {
     await page.reload();
     await isLive(page);
     const other = await page.context().newPage();
@@ -145,7 +145,7 @@ describe('signing in', () => {
     await other.close();
   });
 
-  test('allows changes over plain HTTP', async () => {
+  test('a session allows changes over plain HTTP', async () => {
     await page.getByRole('button', { name: 'Use shadow mode' }).click();
     const dialog = page.getByRole('dialog');
     await dialog.getByRole('button', { name: 'Use shadow mode' }).click();
@@ -154,7 +154,7 @@ describe('signing in', () => {
     expect(json).toMatchObject({ shadow: true, shadowBy: 'api' });
   });
 
-  test('ends with sign-out, which also revokes the cookie', async () => {
+  test('sign-out ends the session and revokes the cookie', async () => {
     const copy = (await cookieOf(page.context()))!;
     await page.getByRole('button', { name: 'Sign out' }).click();
     await page.getByLabel('Admin token').waitFor();
@@ -166,7 +166,7 @@ describe('signing in', () => {
     await page.getByLabel('Admin token').waitFor();
   });
 
-  test('reports no errors except the wrong token', () => {
+  test('signing in reports no errors except the wrong token', () => {
     expect(visited.problems.filter((problem) => !problem.includes('401 (Unauthorized)'))).toEqual(
       [],
     );
@@ -192,7 +192,7 @@ describe('a session', () => {
       .addCookies([{ name: 'sluice_session', value, url, httpOnly: true, sameSite: 'Strict' }]);
   }
 
-  test('that expires shows the sign-in form, then the same page again', async () => {
+  test('an expired session shows the sign-in form, then the same page again', async () => {
     await signedIn(3000);
     await page.goto(`${url}/dashboard/#/denials?policy=few`);
     await page.getByRole('heading', { level: 1, name: 'Recent denials' }).waitFor();
@@ -205,7 +205,7 @@ describe('a session', () => {
     expect(await page.getByLabel('Policy').inputValue()).toBe('few');
   });
 
-  test('that is revoked closes an open dialog', async () => {
+  test('a revoked session closes an open dialog', async () => {
     await page.goto(`${url}/dashboard/#/key/few/ada`);
     await signIn(page);
     await page.getByRole('button', { name: 'Reset' }).click();
@@ -217,7 +217,7 @@ describe('a session', () => {
     await page.getByRole('heading', { level: 1, name: 'ada' }).waitFor();
   });
 
-  test('is required for every address', async () => {
+  test('every address requires a session', async () => {
     await page.goto(`${url}/dashboard/`);
     await page.getByLabel('Admin token').waitFor();
     await go(page, '#/key/few/ada');
@@ -227,7 +227,7 @@ describe('a session', () => {
     await page.getByRole('heading', { level: 1, name: 'few' }).waitFor();
   });
 
-  test('is refused after too many attempts', async () => {
+  test('sign-in is rejected after too many attempts', async () => {
     await page.goto(`${url}/dashboard/`);
     await page.getByLabel('Admin token').waitFor();
     const wrong = () =>

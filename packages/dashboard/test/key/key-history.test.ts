@@ -23,7 +23,7 @@ function historyOf(...reports: readonly Partial<KeyReport>[]): KeyHistory {
 const entry = (atMs: number, cost = 1) => ({ atMs, cost });
 
 describe('the history of a log', () => {
-  test('keeps entries that have left the window', () => {
+  test('entries that have left the window are kept', () => {
     const { entries } = historyOf(
       { atMs: 5100, entries: [entry(5000), entry(5100)] },
       { atMs: 6050, entries: [entry(5100), entry(6000)] },
@@ -31,7 +31,7 @@ describe('the history of a log', () => {
     expect(entries).toEqual([entry(5000), entry(5100), entry(6000)]);
   });
 
-  test('updates the cost of an entry', () => {
+  test('the cost of an entry is updated', () => {
     const { entries } = historyOf(
       { atMs: 5100, entries: [entry(5000, 1)] },
       { atMs: 5200, entries: [entry(5000, 4)] },
@@ -47,7 +47,7 @@ describe('the history of a log', () => {
     expect(entries).toEqual([entry(4500)]);
   });
 
-  test('keeps entries older than those listed', () => {
+  test('entries older than those listed are kept', () => {
     const { entries } = historyOf(
       { atMs: 5100, entries: [entry(5000), entry(5050)] },
       { atMs: 5200, entries: [entry(5050), entry(5150)], entryCount: 3 },
@@ -55,7 +55,7 @@ describe('the history of a log', () => {
     expect(entries).toEqual([entry(5000), entry(5050), entry(5150)]);
   });
 
-  test('deletes entries older than the drawing', () => {
+  test('entries older than the drawing are deleted', () => {
     const { entries } = historyOf(
       { atMs: 5000, entries: [entry(5000)] },
       { atMs: 9000, entries: [entry(9000)] },
@@ -63,7 +63,7 @@ describe('the history of a log', () => {
     expect(entries).toEqual([entry(9000)]);
   });
 
-  test('has at most 6000 entries', () => {
+  test('a history has at most 6000 entries', () => {
     const history = new KeyHistory();
     for (let second = 0; second < 20; second++) {
       const entries = Array.from({ length: 1000 }, (_, at) => entry(second * 1000 + at));
@@ -79,7 +79,7 @@ describe('the history of clock-aligned windows', () => {
   const fixed = { algorithm: 'fixed-window' } as const;
   const counter = { algorithm: 'sliding-counter' } as const;
 
-  test('keeps the counts of past windows', () => {
+  test('the counts of past windows are kept', () => {
     const { windows } = historyOf(
       { ...fixed, atMs: 5100, cells: [6000, 4, 0] },
       { ...fixed, atMs: 6100, cells: [7000, 2, 0] },
@@ -90,7 +90,7 @@ describe('the history of clock-aligned windows', () => {
     ]);
   });
 
-  test('records admissions between two reports', () => {
+  test('admissions between two reports are recorded', () => {
     const { increases } = historyOf(
       { ...fixed, atMs: 5100, cells: [6000, 4, 0] },
       { ...fixed, atMs: 5900, cells: [6000, 7, 0] },
@@ -112,7 +112,7 @@ describe('the history of clock-aligned windows', () => {
     expect(windows).toEqual([{ startMs: 5000, cost: 4 }]);
   });
 
-  test('has the current and previous window of a counter', () => {
+  test('a sliding counter has the current and previous window', () => {
     const { windows } = historyOf(
       { ...counter, atMs: 5100, cells: [7000, 4, 9] },
       { ...counter, atMs: 6100, cells: [8000, 1, 6] },
@@ -134,7 +134,7 @@ describe('the history of a token bucket', () => {
     atMs,
   ];
 
-  test('records each charge with the level before it', () => {
+  test('each charge of a token bucket is recorded with the level before it', () => {
     const { charges, increases } = historyOf(
       { ...bucket, atMs: 5100, cells: cells(5000, 4) },
       { ...bucket, atMs: 5150, cells: cells(5000, 4) },
@@ -147,7 +147,7 @@ describe('the history of a token bucket', () => {
     expect(increases).toEqual([{ atMs: 5200, cost: 5, sinceMs: 5150 }]);
   });
 
-  test('is cleared by a reset, but not by refilling', () => {
+  test('a token bucket history is cleared by a reset, but not by refilling', () => {
     const charged = { ...bucket, atMs: 5100, cells: cells(5000, 4) };
     expect(historyOf(charged, { ...bucket, atMs: 5200, cells: [] }).charges).toEqual([]);
     expect(historyOf(charged, { ...bucket, atMs: 5700, cells: [] }).charges).toHaveLength(1);

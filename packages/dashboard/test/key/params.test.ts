@@ -10,36 +10,39 @@ import { report } from './reports.ts';
 const START_MS = 1_767_225_600_000;
 
 describe('the usage between two reports', () => {
-  test.each(algorithmNames)('equals that of the engine for %s', (algorithm) => {
-    const random = new Random(42);
-    const option = optionOf(algorithm);
-    const own = option === undefined ? {} : { [option]: { burst: 70, buckets: 7 }[option] };
-    for (const windowMs of [997, 10_000]) {
-      const policy = definePolicy('p', { limit: 50, window: windowMs, algorithm, ...own });
-      const store = memoryStore();
-      const params = policy.params!;
-      let nowMs = START_MS;
-      for (let call = 0; call < 300; call++) {
-        nowMs += random.below(windowMs / 6);
-        const cost = 1 + random.below(9);
-        store.open(policy).takeSync(params, 'a', cost, nowMs);
-        const state = store.inspectSync(policy, params, 'a', nowMs);
-        if (state === undefined) continue;
-        const { used, cells, entries } = state;
-        const current = report({
-          ...{ algorithm, windowMs, limit: params.capacity, used, cells, entries },
-          ...{ atMs: nowMs, entryCount: entries.length },
-        });
-        const read = paramsOf(current, { limit: 50, ...own } as unknown as PolicyDefinition);
-        if (option === 'buckets') expect(read.bucketMs).toBe(params.bucketMs);
-        const laterMs = nowMs + random.below(2 * windowMs);
-        const later = store.inspectSync(policy, params, 'a', laterMs);
-        expect(describeReport(current, read, laterMs).used).toBe(later?.used ?? 0);
+  test.each(algorithmNames)(
+    'the usage between two reports equals that of the engine for %s',
+    (algorithm) => {
+      const random = new Random(42);
+      const option = optionOf(algorithm);
+      const own = option === undefined ? {} : { [option]: { burst: 70, buckets: 7 }[option] };
+      for (const windowMs of [997, 10_000]) {
+        const policy = definePolicy('p', { limit: 50, window: windowMs, algorithm, ...own });
+        const store = memoryStore();
+        const params = policy.params!;
+        let nowMs = START_MS;
+        for (let call = 0; call < 300; call++) {
+          nowMs += random.below(windowMs / 6);
+          const cost = 1 + random.below(9);
+          store.open(policy).takeSync(params, 'a', cost, nowMs);
+          const state = store.inspectSync(policy, params, 'a', nowMs);
+          if (state === undefined) continue;
+          const { used, cells, entries } = state;
+          const current = report({
+            ...{ algorithm, windowMs, limit: params.capacity, used, cells, entries },
+            ...{ atMs: nowMs, entryCount: entries.length },
+          });
+          const read = paramsOf(current, { limit: 50, ...own } as unknown as PolicyDefinition);
+          if (option === 'buckets') expect(read.bucketMs).toBe(params.bucketMs);
+          const laterMs = nowMs + random.below(2 * windowMs);
+          const later = store.inspectSync(policy, params, 'a', laterMs);
+          expect(describeReport(current, read, laterMs).used).toBe(later?.used ?? 0);
+        }
       }
-    }
-  });
+    },
+  );
 
-  test('is that of the report if not all entries are listed', () => {
+  test('the usage is that of the report if not all entries are listed', () => {
     const entries = [{ atMs: START_MS + 50, cost: 2 }];
     const current = report({
       ...{ windowMs: 100, used: 10, entries, entryCount: 5, atMs: START_MS + 60 },
@@ -54,18 +57,18 @@ describe('the usage between two reports', () => {
 describe('the limit of a key', () => {
   const policy = { limit: 60, buckets: 15 } as PolicyDefinition;
 
-  test('is that of its policy', () => {
+  test('the limit of a key is that of its policy', () => {
     const current = report({ algorithm: 'token-bucket', limit: 100, windowMs: 30_000 });
     expect(paramsOf(current, policy)).toMatchObject({ capacity: 100, limit: 60, bucketMs: 2000 });
   });
 
-  test('is replaced by an override, which keeps the burst', () => {
+  test('an override replaces the limit and keeps the burst', () => {
     const override = { policy: 'p', key: 'a', limit: 7, source: 'api' } as const;
     const current = report({ algorithm: 'token-bucket', limit: 100, override });
     expect(paramsOf(current, policy)).toMatchObject({ capacity: 100, limit: 7 });
   });
 
-  test('is estimated from the report until the policy is loaded', () => {
+  test('the limit is estimated from the report until the policy is loaded', () => {
     const current = report({ limit: 100, windowMs: 30 });
     expect(paramsOf(current, undefined)).toMatchObject({ capacity: 100, limit: 100, bucketMs: 1 });
   });

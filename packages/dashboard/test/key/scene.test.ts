@@ -31,7 +31,7 @@ describe('the scene of a log', () => {
     { atMs: NOW_MS - 1000, cost: 8 },
   ];
 
-  test('spans the window and a margin on both sides', () => {
+  test('a log scene spans the window and a margin on both sides', () => {
     const { span, window, solidFromMs, top, limit } = scene<TickScene>({ entries });
     expect(window).toEqual({ fromMs: NOW_MS - WINDOW_MS, toMs: NOW_MS });
     expect(solidFromMs).toBe(NOW_MS - WINDOW_MS + 1);
@@ -40,7 +40,7 @@ describe('the scene of a log', () => {
     expect([top, limit]).toEqual([8, undefined]);
   });
 
-  test('slides with time and keeps expired entries', () => {
+  test('a log scene slides with time and keeps expired entries', () => {
     const later = scene<TickScene>({ entries }, NOW_MS + 1500);
     expect(later.solidFromMs).toBe(NOW_MS + 1500 - WINDOW_MS + 1);
     // The first entry has expired and is still visible.
@@ -49,7 +49,7 @@ describe('the scene of a log', () => {
     expect(later.entries[0].atMs).toBeGreaterThan(later.span.fromMs);
   });
 
-  test('marks the part without listed entries', () => {
+  test('a log scene marks the part without listed entries', () => {
     expect(scene<TickScene>({ entries }).unlistedUntilMs).toBeUndefined();
     const cut = scene<TickScene>({ entries, entryCount: 10_000 });
     expect(cut.unlistedUntilMs).toBe(NOW_MS - 5000);
@@ -92,7 +92,7 @@ describe('the scene of clock-aligned windows', () => {
     expect(solidFromMs).toBe(window!.fromMs);
   });
 
-  test('scales to a count above the limit', () => {
+  test('bars scale to a count above the limit', () => {
     const cells = [NOW_MS + WINDOW_MS, 25, 0];
     expect(scene<BarScene>({ algorithm: 'fixed-window', cells }).top).toBe(25);
   });
@@ -102,7 +102,7 @@ describe('the scene of a token bucket', () => {
   const cells = [NOW_MS + 3000, 4 * WINDOW_MS, NOW_MS - 600];
   const fields: Partial<KeyReport> = { algorithm: 'token-bucket', limit: 10, cells };
 
-  test('rises to the capacity and stays there', () => {
+  test('the token level rises to the capacity and stays there', () => {
     const { points, level, top } = scene<LevelScene>(fields);
     expect(level).toBe(5);
     expect(top).toBe(10);
@@ -122,7 +122,7 @@ describe('the scene of a token bucket', () => {
 });
 
 describe('pixel coordinates', () => {
-  test('are linear in time', () => {
+  test('pixel coordinates are linear in time', () => {
     const { x, perMs } = scaleOf({ fromMs: 1000, toMs: 3000 }, 500);
     expect([x(1000), x(2000), x(3000), perMs]).toEqual([0, 250, 500, 0.25]);
   });
@@ -139,7 +139,7 @@ describe('pixel coordinates', () => {
     expect(buckets.match(/z/g)).toHaveLength(2);
   });
 
-  test('have a minimum height for positive values', () => {
+  test('positive values have a minimum height', () => {
     expect([heightOf(0, 10), heightOf(1, 1000, 5), heightOf(30, 10)]).toEqual([0, 5, 132]);
   });
 });

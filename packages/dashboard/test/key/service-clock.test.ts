@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { ServiceClock } from '../../src/key/service-clock.ts';
 
-test('returns the time of the service', () => {
+test('ServiceClock returns the time of the service', () => {
   const clock = new ServiceClock();
   expect(clock.isKnown).toBe(false);
   clock.add(1_000_050, 5000, 5100);
@@ -9,7 +9,7 @@ test('returns the time of the service', () => {
   expect(clock.timeAt(5100)).toBe(1_000_100);
 });
 
-test('prefers the response with the shortest round trip', () => {
+test('ServiceClock prefers the response with the shortest round trip', () => {
   const clock = new ServiceClock();
   clock.add(1000, 0, 10);
   clock.add(1200, 100, 300);
@@ -18,14 +18,14 @@ test('prefers the response with the shortest round trip', () => {
   expect(clock.timeAt(0)).toBe(999);
 });
 
-test('starts over when a clock was set', () => {
+test('ServiceClock starts over when a clock was set', () => {
   const clock = new ServiceClock();
   clock.add(1000, 0, 10);
   clock.add(500_000, 1000, 1200);
   expect(clock.timeAt(1100)).toBe(500_000);
 });
 
-test('replaces the best sample after 60 others', () => {
+test('ServiceClock replaces the best sample after 60 others', () => {
   const clock = new ServiceClock();
   clock.add(1000, 0, 0);
   for (let sample = 0; sample < 100; sample++) clock.add(sample + 1010, sample, sample + 20);

@@ -23,7 +23,7 @@ const roundTrip = (changes: Partial<LabSettings>): LabSettings => {
 };
 
 describe('lab settings in the address', () => {
-  test('are omitted if default', () => {
+  test('default settings are omitted from the address', () => {
     expect(queryOf(DEFAULTS)).toEqual({});
     expect(parseLabQuery({}).settings).toEqual({ ...DEFAULTS, slots: slots() });
   });
@@ -42,7 +42,7 @@ describe('lab settings in the address', () => {
     expect(roundTrip(changes)).toEqual({ ...DEFAULTS, slots: slots(), ...changes });
   });
 
-  test('keep typed calls to the millisecond', () => {
+  test('the address keeps typed calls to the millisecond', () => {
     const startMs = 1_745_000_000_123;
     const typed = [
       ...Array.from({ length: 50 }, () => ({ atMs: startMs, cost: 1 })),
@@ -55,7 +55,7 @@ describe('lab settings in the address', () => {
     expect(queryOf({ ...DEFAULTS, ...changes }).times).toBe('0*50_0.2_1.2_86399999.100');
   });
 
-  test('are short for bursts, and can exceed the maximum length', () => {
+  test('the address is short for bursts, and can exceed the maximum length', () => {
     const burst = (atMs: number) => Array.from({ length: 50 }, () => ({ atMs, cost: 1 }));
     const { startMs } = DEFAULTS;
     const typed = [...burst(startMs + 9000), ...burst(startMs + 11_000)];
@@ -67,7 +67,7 @@ describe('lab settings in the address', () => {
     expect(queryLength(long)).toBeGreaterThan(MAX_QUERY_LENGTH);
   });
 
-  test('need no escaping', () => {
+  test('the address needs no escaping', () => {
     const changes = { traffic: 'drawn', slots: slots(3, 3, 3, 1), limit: 7 } as const;
     const hash = routeText({ page: 'lab', names: [], query: queryOf({ ...DEFAULTS, ...changes }) });
     expect(hash).toBe('#/lab?traffic=drawn&limit=7&drawn=3*3.1');
@@ -112,7 +112,7 @@ describe('invalid lab settings', () => {
     expect(notices[0]).toContain(`got \`${text.slice(0, 40)}\``);
   });
 
-  test('leave other settings in effect', () => {
+  test('invalid settings leave other settings in effect', () => {
     const { settings, notices } = parseLabQuery({ limit: 'x', window: '1m', drawn: '' });
     expect(settings.windowMs).toBe(60_000);
     expect(notices).toHaveLength(1);

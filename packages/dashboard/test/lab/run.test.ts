@@ -19,7 +19,7 @@ const laneOf = ({ lanes }: LabResult, algorithm: string): Lane =>
 describe('the default settings', () => {
   const result = run();
 
-  test('are 50 calls right before a boundary and 50 right after', () => {
+  test('the default traffic is 50 calls right before a boundary and 50 right after', () => {
     const boundaryMs = DEFAULTS.startMs + DEFAULTS.windowMs;
     const { calls } = result.traffic;
     expect(calls).toHaveLength(100);
@@ -29,7 +29,7 @@ describe('the default settings', () => {
     }
   });
 
-  test('make a fixed window admit twice the limit, and a sliding log the limit', () => {
+  test('a fixed window admits twice the limit by default, a sliding log the limit', () => {
     const fixed = laneOf(result, 'fixed-window');
     expect([fixed.admitted, fixed.denied, fixed.fullest]).toMatchObject([
       ...[100, 0],
@@ -52,7 +52,7 @@ describe('a lab run', () => {
     ({ policies, steps }) => policies.length === 1 && steps.every(({ op }) => op === 'check'),
   );
 
-  test.each(plain)('decides the vector $name', ({ policies: [policy], steps }) => {
+  test.each(plain)('a lab run decides the vector $name', ({ policies: [policy], steps }) => {
     const times = steps.map(({ at, cost }, step) => {
       const sinceMs = step === 0 ? 0 : at - steps[step - 1].at;
       return `${sinceMs}.${cost}`;
@@ -71,7 +71,7 @@ describe('a lab run', () => {
   });
 
   test.each(['steady', 'bursts', 'flash-crowd', 'abuser', 'adversary'] as const)(
-    'of %s traffic has the numbers of `sluice compare`',
+    'a lab run of %s traffic has the numbers of `sluice compare`',
     (traffic) => {
       const changes = { traffic, calls: 600, windows: 5, limit: 20, seed: 7 } as const;
       const result = run(changes);
@@ -90,7 +90,7 @@ describe('a lab run', () => {
     },
   );
 
-  test('samples usage without changing decisions', () => {
+  test('sampling usage does not change decisions', () => {
     const { lanes, traffic } = run({ traffic: 'steady', windows: 3 });
     for (const { used, capacity, decisions } of lanes) {
       const times = used.map(({ atMs }) => atMs);
@@ -103,7 +103,7 @@ describe('a lab run', () => {
     }
   });
 
-  test('denies a cost above the capacity with an infinite wait', () => {
+  test('a cost above the capacity is denied with an infinite wait', () => {
     const typed = [{ atMs: DEFAULTS.startMs, cost: 51 }];
     const { lanes } = run({ traffic: 'typed', typed, burst: 60 });
     const first = Object.fromEntries(lanes.map((lane) => [lane.algorithm, lane.decisions[0]]));
@@ -113,13 +113,13 @@ describe('a lab run', () => {
     expect(first['token-bucket']).toEqual({ allowed: true, remaining: 9, retryAfterMs: 0 });
   });
 
-  test('without calls has no decisions', () => {
+  test('a run without calls has no decisions', () => {
     for (const { decisions, fullest, admitted } of run({ traffic: 'typed' }).lanes) {
       expect([decisions, fullest, admitted]).toEqual([[], undefined, 0]);
     }
   });
 
-  test('compares selected algorithms with the exact log', () => {
+  test('selected algorithms are compared with the exact log', () => {
     const { lanes } = run({ algorithms: ['fixed-window'] });
     expect(lanes.map(({ algorithm, falseAdmits }) => [algorithm, falseAdmits])).toEqual([
       ['fixed-window', 50],
@@ -129,13 +129,13 @@ describe('a lab run', () => {
 });
 
 describe('lab traffic', () => {
-  test('depends on the seed', () => {
+  test('lab traffic depends on the seed', () => {
     const timesOf = (seed: number) => trafficOf({ ...DEFAULTS, traffic: 'steady', seed }).calls;
     expect(timesOf(3)).toEqual(timesOf(3));
     expect(timesOf(3)).not.toEqual(timesOf(4));
   });
 
-  test('of every shape is in order and within the time range', () => {
+  test('lab traffic of every shape is in order and within the time range', () => {
     for (const traffic of ['boundary', 'steady', 'bursts', 'flash-crowd', 'abuser'] as const) {
       for (const windowMs of [7, 997, 10_000, 86_400_000]) {
         for (const windows of [1, 4]) {
@@ -150,19 +150,19 @@ describe('lab traffic', () => {
     }
   });
 
-  test('of an adversary gets 99 of limit 50 through a sliding counter', () => {
+  test('an adversary gets 99 of limit 50 through a sliding counter', () => {
     const counter = laneOf(run({ traffic: 'adversary' }), 'sliding-counter');
     expect(counter.fullest?.count).toBe(99);
     expect(counter.denied).toBe(0);
   });
 
-  test('has the drawn number of calls in each slot', () => {
+  test('drawn traffic has the drawn number of calls in each slot', () => {
     const slots = Array.from({ length: 60 }, (_, at) => (at % 7 === 0 ? at : 0));
     const traffic = trafficOf({ ...DEFAULTS, traffic: 'drawn', slots });
     expect(slotsOf(traffic, 500)).toEqual(slots);
   });
 
-  test('is cut to the maximum, and reports the omitted calls', () => {
+  test('lab traffic is cut to the maximum, and the omitted calls are reported', () => {
     const slots = new Array<number>(60).fill(100);
     const { calls, omitted } = trafficOf({ ...DEFAULTS, traffic: 'drawn', slots });
     expect([calls.length, omitted]).toEqual([MAX_CALLS, 6000 - MAX_CALLS]);
@@ -170,7 +170,7 @@ describe('lab traffic', () => {
     expect(trafficOf(many).calls).toHaveLength(MAX_CALLS);
   });
 
-  test('runs at the bounds of all settings', () => {
+  test('lab traffic can be generated at the bounds of all settings', () => {
     for (const windowMs of [1, 30 * 86_400_000]) {
       const settings = { limit: 1_000_000, windowMs, burst: 1_000_000, buckets: 10_000 };
       const { lanes } = run({ ...settings, traffic: 'steady', calls: 20, cost: 1_000_000 });

@@ -22,7 +22,7 @@ const decided = (...allowed: readonly boolean[]) => ({
 const scale = timeScale({ calls: [], startMs: 0, endMs: 100, omitted: 0 }, 300);
 
 describe('the admitted cost per window', () => {
-  test('includes a call for the length of the window', () => {
+  test('the admitted cost includes a call for the length of the window', () => {
     const calls = [call(0, 2), call(10), call(10, 5), call(50, 3)];
     const steps = trueSteps(calls, decided(true, true, false, true), 'a', 50);
     expect(steps).toEqual([
@@ -37,12 +37,12 @@ describe('the admitted cost per window', () => {
     ]);
   });
 
-  test('counts one client', () => {
+  test('the admitted cost is that of one client', () => {
     const calls = [call(0, 2, 'a'), call(0, 7, 'b')];
     expect(trueSteps(calls, decided(true, true), 'b', 50)[0]).toEqual({ atMs: 0, cost: 7 });
   });
 
-  test('has the maximum that the run reports', () => {
+  test('the admitted cost has the maximum that the run reports', () => {
     for (const traffic of ['boundary', 'steady', 'bursts', 'adversary'] as const) {
       const settings = { ...DEFAULTS, traffic, calls: 400, windows: 4 };
       const result = runLab(settings, trafficOf(settings));
@@ -55,21 +55,21 @@ describe('the admitted cost per window', () => {
     }
   });
 
-  test('is drawn as a closed area', () => {
+  test('the admitted cost is drawn as a closed area', () => {
     expect(areaPath([{ atMs: 50, cost: 10 }], 10, scale)).toBe('M0 66H150V8H300V66Z');
     expect(areaPath([], 10, scale)).toBe('');
   });
 });
 
 describe('columns of calls', () => {
-  test('rise for admitted calls and hang for denied ones', () => {
+  test('columns rise for admitted calls and hang for denied ones', () => {
     const calls = [call(0), call(50, 4)];
     const { passed, denied } = callColumns(calls, decided(true, false).decisions, 4, scale);
     expect(passed).toBe(`M1 ${GROUND}v-5`);
     expect(denied).toBe(`M151 ${GROUND}v14`);
   });
 
-  test('sum calls within three pixels', () => {
+  test('calls within three pixels are one column', () => {
     const calls = Array.from({ length: 10 }, () => call(20));
     const { passed } = callColumns(
       calls,
@@ -99,13 +99,13 @@ test('the axis has round times at least 70 pixels apart', () => {
 });
 
 describe('drawing in the strip', () => {
-  test('sets all slots between two points', () => {
+  test('drawing sets all slots between two points', () => {
     const drawn = withLine([9, 9, 9, 9, 9, 9], { slot: 4, count: 0 }, { slot: 1, count: 6 });
     expect(drawn).toEqual([9, 6, 4, 2, 0, 9]);
     expect(withLine([1, 2], { slot: 1, count: 5 }, { slot: 1, count: 7 })).toEqual([1, 7]);
   });
 
-  test('reaches at least the limit, at most 500', () => {
+  test('the strip reaches at least the limit, at most 500', () => {
     expect([stripTop([0], 3), stripTop([0, 70], 50), stripTop([0], 9999)]).toEqual([10, 70, 500]);
   });
 });

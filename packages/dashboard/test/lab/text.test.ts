@@ -8,7 +8,7 @@ import { callsText, readCalls, startOf } from '../../src/lab/typed.ts';
 const START_MS = DEFAULTS.startMs;
 
 describe('typed calls', () => {
-  test('are sorted lines of a time and a cost', () => {
+  test('typed calls are sorted lines of a time and a cost', () => {
     const text = ' 20, 3\n\n5 2 # first\n5\t1\n7;4\n1767225600009';
     expect(readCalls(text, START_MS)).toEqual({
       calls: [
@@ -21,7 +21,7 @@ describe('typed calls', () => {
     });
   });
 
-  test('round-trip through text', () => {
+  test('typed calls round-trip through text', () => {
     const calls = [
       { atMs: START_MS, cost: 1 },
       { atMs: START_MS + 12, cost: 40 },
@@ -31,7 +31,7 @@ describe('typed calls', () => {
   });
 
   test.each(['-1', '1.5', 'now', '5, 0', '5, 1000001', '5, 1, 2', '5, x'])(
-    'reject the line %s with its number',
+    'the line %s is rejected with its number',
     (line) => {
       expect(readCalls(`1, 1\n${line}`, START_MS)).toEqual({
         problem: `Expected line 2 to be a time and a cost, got \`${line}\``,
@@ -39,13 +39,13 @@ describe('typed calls', () => {
     },
   );
 
-  test('are at most 2000', () => {
+  test('at most 2000 calls are accepted', () => {
     const text = (count: number) => new Array(count).fill('5').join('\n');
     expect(readCalls(text(MAX_CALLS), START_MS).problem).toBeUndefined();
     expect(readCalls(text(MAX_CALLS + 1), START_MS).problem).toMatch(/at most 2000 calls/);
   });
 
-  test('outside the range start at the window boundary before them', () => {
+  test('typed calls outside the range start at the window boundary before them', () => {
     const at = (atMs: number) => startOf(DEFAULTS, [{ atMs, cost: 1 }]);
     expect(at(START_MS + 199_999)).toBe(START_MS);
     expect(at(START_MS + 200_005)).toBe(START_MS + 200_000);
@@ -53,13 +53,13 @@ describe('typed calls', () => {
     expect(startOf(DEFAULTS, [])).toBe(START_MS);
   });
 
-  test('are none for an empty text', () => {
+  test('an empty text has no calls', () => {
     expect(readCalls('', START_MS)).toEqual({ calls: [] });
   });
 });
 
 describe('the policy file', () => {
-  test.each(algorithmNames)('is valid for %s', (algorithm) => {
+  test.each(algorithmNames)('the policy file of %s is valid', (algorithm) => {
     const settings = { ...DEFAULTS, policy: algorithm, burst: 70, buckets: 12, windowMs: 90_000 };
     const text = policyFile(settings);
     const { policies } = readConfig([{ path: 'sluice.yaml', text }]);
@@ -76,7 +76,7 @@ describe('the policy file', () => {
     expect(text.includes('burst')).toBe(algorithm === 'token-bucket');
   });
 
-  test('contains only the settings in use', () => {
+  test('the policy file contains only the settings in use', () => {
     expect(policyFile(DEFAULTS)).toBe(
       'policies:\n  lab:\n    limit: 50\n    algorithm: sliding-log\n    window: 10s\n',
     );
