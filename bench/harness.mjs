@@ -21,17 +21,17 @@ export class Contender {
   /** Calls a method of the contender in its process. */
   async call(method, ...parameters) {
     // The first event removes the listener of the other.
-    const heard = new AbortController();
-    const { signal } = heard;
+    const settled = new AbortController();
+    const { signal } = settled;
     this.child.send({ method, parameters });
-    const [answer] = await Promise.race([
+    const [reply] = await Promise.race([
       once(this.child, 'message', { signal }),
       once(this.child, 'exit', { signal }).then(([code]) => {
         throw new Error(`the process of ${this.name} ended with code ${code}`);
       }),
-    ]).finally(() => heard.abort());
-    if (answer.error) throw new Error(`${this.name}: ${answer.error}`);
-    return answer.value;
+    ]).finally(() => settled.abort());
+    if (reply.error) throw new Error(`${this.name}: ${reply.error}`);
+    return reply.value;
   }
 
   stop() {

@@ -81,7 +81,7 @@ async function manifest({ archive }) {
     (each) => `${each.type}: ${formatMessage(each, pkg, { color: false })}`,
   );
   const text = lines.map((line) => `\n       ${line}`).join('');
-  if (messages.some(({ type }) => type !== 'suggestion')) throw new Error(`publint says${text}`);
+  if (messages.some(({ type }) => type !== 'suggestion')) throw new Error(`publint reports${text}`);
   return `publint has ${messages.length} suggestions${text}`;
 }
 

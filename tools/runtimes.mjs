@@ -45,8 +45,8 @@ function install(names) {
   }
 }
 
-const asked = process.argv.slice(2);
-const names = asked.length > 0 ? asked : Object.keys(runtimes);
+const given = process.argv.slice(2);
+const names = given.length > 0 ? given : Object.keys(runtimes);
 const unknown = names.filter((name) => !Object.hasOwn(runtimes, name));
 if (unknown.length > 0) {
   console.error(`Expected some of ${Object.keys(runtimes).join(' ')}, got ${unknown.join(' ')}`);

@@ -34,7 +34,7 @@ const OF_A_CORE = 0.15;
 /** The kernel counts CPU time in hundredths of a second. */
 const TICKS_A_SECOND = 100;
 
-const asked = (turn) =>
+const checksOf = (turn) =>
   Array.from({ length: KEYS_A_TURN }, (_, at) => {
     const number = (turn * KEYS_A_TURN + at) % KEYS;
     const body = JSON.stringify({ policy: policyName(number), key: `user:${number}` });
@@ -44,7 +44,7 @@ const asked = (turn) =>
 /** Alternates rounds with and without an open event stream. */
 async function feedTurns({ service, listener, load }, progress) {
   const port = await service.call('port');
-  const options = (turn) => ({ connections: CONNECTIONS, status: 200, asked: asked(turn) });
+  const options = (turn) => ({ connections: CONNECTIONS, status: 200, messages: checksOf(turn) });
   for (let turn = 0; turn < KEYS / KEYS_A_TURN; turn++) {
     await load.call('run', port, options(turn), KEYS_A_TURN);
   }
@@ -95,7 +95,7 @@ async function underLoad({ service, load }, task) {
       const options = {
         connections: 4,
         status: 200,
-        asked: [...asked(turn), ...asked(0).slice(1, 2)],
+        messages: [...checksOf(turn), ...checksOf(0).slice(1, 2)],
       };
       await load.call('run', port, options, KEYS_A_TURN);
     }

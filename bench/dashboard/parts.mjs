@@ -38,12 +38,12 @@ function listener() {
     listen: (port) =>
       new Promise((resolve, reject) => {
         ticks = 0;
-        request = get({ host: HOST, port, path: '/v1/events', agent: false }, (answer) => {
-          answer.setEncoding('utf8').on('data', (text) => {
+        request = get({ host: HOST, port, path: '/v1/events', agent: false }, (response) => {
+          response.setEncoding('utf8').on('data', (text) => {
             ticks += text.split('event: tick').length - 1;
           });
-          answer.on('error', () => {});
-          resolve(answer.statusCode);
+          response.on('error', () => {});
+          resolve(response.statusCode);
         });
         request.on('error', reject);
       }),

@@ -62,8 +62,8 @@ class Lane {
   /** Verifies statuses and headers before the measurement. */
   async verify() {
     this.port = await this.server.call('port');
-    const ask = () => fetch(`http://127.0.0.1:${this.port}/`);
-    const responses = [await ask(), await ask()];
+    const request = () => fetch(`http://127.0.0.1:${this.port}/`);
+    const responses = [await request(), await request()];
     const hasHeaders = responses.every(({ headers }) =>
       [...headers.keys()].some((name) => name.startsWith('ratelimit')),
     );

@@ -72,8 +72,8 @@ async function open(port) {
 }
 
 /** Returns the time and the CPU time of this process per request, in nanoseconds. */
-export async function run(port, { connections, status, asked = [ROOT] }, requests) {
-  const texts = asked.map(requestText);
+export async function run(port, { connections, status, messages = [ROOT] }, requests) {
+  const texts = messages.map(requestText);
   const sockets = await Promise.all(Array.from({ length: connections }, () => open(port)));
   let left = requests;
   const next = () => --left;

@@ -133,7 +133,7 @@ function sluice(policy, clock) {
 
 const counter = ({ limit = LIMIT }) => ({ algorithm: 'sliding-counter', limit, window: WINDOW_MS });
 
-/** A clock with a given time, as in a server that knows the arrival time of a request. */
+/** A clock with a given time, as in a server that has the arrival time of each request. */
 function givenClock() {
   const clock = { nowMs: 1_745_000_100_000, now: () => clock.nowMs, schedule: () => () => {} };
   return clock;

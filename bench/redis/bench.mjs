@@ -21,7 +21,7 @@ const ROUNDS = 7;
 
 /** Traffic of 1,000 users within their limits. */
 const WITHIN = { keys: 1000, limit: 1_000_000_000, windowMs: 60_000, admits: 'all' };
-/** Traffic of few users who have used their limits up, for longer than the benchmark takes. */
+/** Traffic of few users that have used up their limits for longer than the benchmark takes. */
 const OVER = { keys: 4, limit: 1000, windowMs: 3_600_000, admits: 'none' };
 
 /**

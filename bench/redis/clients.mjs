@@ -42,7 +42,7 @@ export function flexible(client, { limit, windowMs }) {
 }
 
 export async function expressStore(client, { windowMs }) {
-  const store = new RedisStore({ sendCommand: (...words) => client.call(...words) });
+  const store = new RedisStore({ sendCommand: (...args) => client.call(...args) });
   await store.init({ windowMs });
   return (key) => store.increment(key);
 }

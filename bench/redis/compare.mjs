@@ -1,8 +1,8 @@
-/** What the rounds under load come to: a row for each contender, ratios between them, and bars. */
+/** Results of the rounds under load: a row for each contender, ratios and bars. */
 import { median, ratio, spread } from '../harness.mjs';
 import { bar, round } from '../report.mjs';
 
-/** One of the values that the rounds answered, for each contender. */
+/** Returns one measured field of all rounds, by contender. */
 const valuesOf = (turns, field) =>
   new Map([...turns].map(([name, values]) => [name, values.map((value) => value[field])]));
 
@@ -23,12 +23,12 @@ export function loadRows(turns, traffic) {
 
 const TITLES = { speed: '', client: 'client CPU, ', server: 'server time, ' };
 
-/** Speed is how many times as fast one is as the other; a cost is how many times as much. */
+/** Adds the ratio of two contenders: of their speeds, or of their costs. */
 export function compare(result, turns, traffic, [what, name, peer, need]) {
   const label = `${TITLES[what]}${name} / ${peer}, ${traffic}`;
   const isSpeed = what === 'speed';
   const values = valuesOf(turns, isSpeed ? 'time' : what);
-  // The harness says how many times as little one takes as the other; a cost is the reverse.
+  // `ratio` compares speeds; a ratio of costs is the inverse.
   result.ratios[label] = isSpeed ? ratio(values, name, peer) : ratio(values, peer, name);
   if (need) result.bars.push(bar(label, isSpeed ? '>=' : '<=', need, result.ratios[label]));
 }

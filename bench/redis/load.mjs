@@ -1,12 +1,12 @@
-/** Load on a limiter that asks a server: calls in flight, and what they cost on both sides. */
+/** Load on a limiter that uses Redis: keeps calls in flight and measures client and server. */
 import { setTimeout as sleep } from 'node:timers/promises';
 
 /** User ids of nine digits: 14 characters in all. */
 export const keyOf = (number) => `user:${100_000_000 + number}`;
 
 /**
- * Keeps `count` calls in flight, by as many loops that each await one; answers how many were
- * admitted. A denial may come as a rejection; an error is no denial, and ends it all.
+ * Keeps `count` calls in flight and returns how many were admitted. A rejection that is not an
+ * error is a denial. Rejects with the first error.
  */
 export async function keepInFlight(count, operations, call, isAdmitted) {
   let begun = 0;
@@ -26,8 +26,8 @@ export async function keepInFlight(count, operations, call, isAdmitted) {
 }
 
 /**
- * Microseconds that these commands took, out of INFO. A script's own time has the time of all that
- * it calls in it, and those stand there once more: so only what a client sends may be named.
+ * Returns the microseconds that these commands took, from INFO. The time of a script includes the
+ * commands it calls, which INFO also lists: pass only commands that clients send.
  */
 export function commandTime(info, commands) {
   let sum = 0;
@@ -37,7 +37,7 @@ export function commandTime(info, commands) {
   return sum;
 }
 
-/** Microseconds of processor time that the server has used since its start, out of INFO. */
+/** Returns the microseconds of CPU time that the server has used since its start, from INFO. */
 export function serverCpu(info) {
   const seconds = [...info.matchAll(/^used_cpu_(?:user|sys):([\d.]+)/gm)];
   return 1e6 * seconds.reduce((sum, [, each]) => sum + Number(each), 0);
@@ -45,15 +45,15 @@ export function serverCpu(info) {
 
 const SCRIPTS = ['eval', 'evalsha'];
 
-/** The methods of a contender whose calls go to Redis by this client. */
+/** Returns the methods of a contender that calls Redis with this client. */
 export function underLoad(client, call, isAdmitted, options, commands = SCRIPTS) {
   const { inFlight, keys, limit, admits } = options;
   let calls = 0;
   const next = () => call(keyOf(calls++ % keys));
   return {
     /**
-     * Uses every key's limit up. The server is given a new millisecond for each call of a key,
-     * because a log may keep what came in the same millisecond as one entry.
+     * Uses up the limit of every key. Each call of a key is in another millisecond, because a log
+     * may keep the calls of one millisecond as one entry.
      */
     async fill() {
       for (let turn = 0; turn < limit; turn++) {
@@ -63,7 +63,7 @@ export function underLoad(client, call, isAdmitted, options, commands = SCRIPTS)
       }
     },
 
-    /** Answers what one operation takes in time and costs here and there, in nanoseconds. */
+    /** Returns the time, client CPU and server time of one operation, in nanoseconds. */
     async run(operations) {
       await client.config('RESETSTAT');
       const before = serverCpu(await client.info('cpu'));

@@ -36,11 +36,11 @@ const batches = all(KEYS / BATCH, (turn) =>
 );
 
 const LANES = {
-  'bare POST': { asked: checks, requests: 12_000 },
-  'POST /v1/check': { asked: checks, requests: 12_000 },
-  'bare GET': { asked: forwarded, requests: 30_000 },
-  'forward-auth': { asked: forwarded, requests: 30_000 },
-  'batch of 100': { asked: batches, requests: 1500 },
+  'bare POST': { messages: checks, requests: 12_000 },
+  'POST /v1/check': { messages: checks, requests: 12_000 },
+  'bare GET': { messages: forwarded, requests: 30_000 },
+  'forward-auth': { messages: forwarded, requests: 30_000 },
+  'batch of 100': { messages: batches, requests: 1500 },
   gRPC: { requests: 4000 },
 };
 
@@ -70,11 +70,11 @@ class Lane {
   /** Runs `share` of a turn. */
   async call(_, share) {
     const requests = Math.round(this.plan.requests * share);
-    const { asked } = this.plan;
+    const { messages } = this.plan;
     const options =
       this.name === 'gRPC'
         ? { inFlight: CONNECTIONS, keys: KEYS }
-        : { connections: CONNECTIONS, status: 200, asked };
+        : { connections: CONNECTIONS, status: 200, messages };
     const before = await this.server.call('cpu');
     const cost = await this.load.call('run', this.port, options, requests);
     const cpu = (await this.server.call('cpu')) - before;

@@ -1,4 +1,4 @@
-/** The load on the rate limit service of Envoy's: calls in flight over a few connections. */
+/** Load on Envoy's rate limit service: calls in flight over a few connections. */
 import { credentials, makeGenericClientConstructor } from '@grpc/grpc-js';
 import { loadSync } from '@grpc/proto-loader';
 
@@ -11,14 +11,17 @@ const PROTO = new URL('rate-limit.proto', import.meta.url);
 function clientClass() {
   const definition = loadSync(PROTO.pathname, { keepCase: true });
   const { ShouldRateLimit } = definition['envoy.service.ratelimit.v3.RateLimitService'];
-  return makeGenericClientConstructor({ ask: { ...ShouldRateLimit, path: PATH } }, 'Envoy');
+  return makeGenericClientConstructor(
+    { shouldRateLimit: { ...ShouldRateLimit, path: PATH } },
+    'Envoy',
+  );
 }
 
 export const contenders = {
   load() {
     const Client = clientClass();
     return {
-      /** Answers what a call takes in time, and costs here in processor time, in nanoseconds. */
+      /** Returns the time and the CPU time of this process per call, in nanoseconds. */
       async run(port, { inFlight, keys }, calls) {
         // Channels with the same options share a connection, so each gets one that differs.
         const clients = Array.from(
@@ -26,19 +29,19 @@ export const contenders = {
           (_, place) =>
             new Client(`127.0.0.1:${port}`, credentials.createInsecure(), { place: String(place) }),
         );
-        const ask = (client, turn) =>
+        const call = (client, turn) =>
           new Promise((resolve, reject) => {
             const entries = [{ key: 'client', value: `user:${turn % keys}` }];
             const request = { domain: 'edge', descriptors: [{ entries }], hits_addend: 1 };
-            client.ask(request, (error, answer) => {
+            client.shouldRateLimit(request, (error, response) => {
               if (error) reject(error);
-              else if (answer.overall_code === OVER_LIMIT) reject(new Error('denied'));
+              else if (response.overall_code === OVER_LIMIT) reject(new Error('denied'));
               else resolve();
             });
           });
         let left = calls;
         const lane = async (client) => {
-          for (let turn = --left; turn >= 0; turn = --left) await ask(client, turn);
+          for (let turn = --left; turn >= 0; turn = --left) await call(client, turn);
         };
         const before = process.cpuUsage();
         const start = process.hrtime.bigint();

@@ -22,7 +22,7 @@ async function bare(listener) {
 }
 
 /** Returns a response like that of the service. */
-function answerFor({ policy, key, cost = 1 }) {
+function responseFor({ policy, key, cost = 1 }) {
   const atMs = Date.now();
   const own = { allowed: true, policy, key, cost, limit: 1_000_000_000, remaining: 999_999_999 };
   const limit = { ...own, retryAfterMs: 0, resetAfterMs: 60_000, atMs };
@@ -30,12 +30,12 @@ function answerFor({ policy, key, cost = 1 }) {
   return { ...limit, limits: [limit], receipt };
 }
 
-function answerJson(request, response) {
+function respondJson(request, response) {
   const chunks = [];
   request.on('data', (chunk) => chunks.push(chunk));
   request.on('end', () => {
-    const asked = JSON.parse(Buffer.concat(chunks).toString());
-    const body = JSON.stringify(answerFor(asked));
+    const check = JSON.parse(Buffer.concat(chunks).toString());
+    const body = JSON.stringify(responseFor(check));
     const length = Buffer.byteLength(body);
     response.writeHead(200, { 'content-type': 'application/json', 'content-length': length });
     response.end(body);
@@ -83,7 +83,7 @@ async function service({ grpc = false }) {
 }
 
 export const contenders = {
-  'bare POST': () => bare(answerJson),
+  'bare POST': () => bare(respondJson),
   'bare GET': () =>
     bare((_, response) => {
       response.writeHead(200, { 'content-length': 0 });

@@ -8,7 +8,7 @@ import { bar, report } from '../report.mjs';
 const folder = mkdtempSync(`${tmpdir()}/sluice-bench-`);
 afterAll(() => rmSync(folder, { recursive: true }));
 
-/** Contenders that say how long they took instead of taking that long. */
+/** Contenders that return a time instead of taking it. */
 const module = pathToFileURL(`${folder}/contenders.mjs`);
 writeFileSync(
   module,
@@ -22,7 +22,7 @@ writeFileSync(
 );
 
 describe('the harness', () => {
-  it('lets contenders take turns in their own processes, and compares round by round', async () => {
+  it('runs contenders in turns in their own processes and compares them by round', async () => {
     const times = await withContenders(module, ['quick', 'slow'], { factor: 2 }, (contenders) =>
       takeTurns(contenders, 3, 10),
     );
@@ -42,12 +42,12 @@ describe('the harness', () => {
   it.each([
     ['broken', 'broken: Error: out of order'],
     ['dying', 'the process of dying ended with code 3'],
-  ])('says what went wrong with a contender that is %s', async (name, message) => {
+  ])('reports the error of a contender that is %s', async (name, message) => {
     const task = withContenders(module, [name], {}, (contenders) => takeTurns(contenders, 1, 1));
     await expect(task).rejects.toThrow(message);
   });
 
-  it('takes the median and the spread', () => {
+  it('median and spread are those of the values', () => {
     expect(median([3, 1, 2])).toBe(2);
     expect(median([4, 1, 2, 3])).toBe(2.5);
     expect(spread([80, 100, 120])).toBe(0.4);
@@ -61,7 +61,7 @@ describe('the report', () => {
     bars: [bar('fast', '>=', 2, 3), bar('small', '<=', 48, 40)],
   };
 
-  it('as JSON has the agreed fields, and the exit code is 0 when every bar holds', () => {
+  it('the JSON report has all fields, and the exit code is 0 if every bar holds', () => {
     const printed: string[] = [];
     expect(report('memory', result, true, (line: string) => printed.push(line))).toBe(0);
     const parsed = JSON.parse(printed.join('\n'));
@@ -70,7 +70,7 @@ describe('the report', () => {
   });
 
   it.each([bar('fast', '>=', 2, 1.99), bar('small', '<=', 48, 48.1)])(
-    'the exit code is 1 when a bar is missed: $name',
+    'the exit code is 1 if a bar is missed: $name',
     (missed) => {
       const printed: string[] = [];
       const bars = [...result.bars, missed];

@@ -13,19 +13,19 @@ describe('readResponse', () => {
     ['with a length', sized],
     ['in chunks', chunked],
     ['without a body', 'HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n'],
-  ])('reads a response %s to its end', (_, text) => {
+  ])('readResponse reads a response %s to its end', (_, text) => {
     expect(readResponse(text)).toEqual({ status: 200, end: text.length });
     expect(readResponse(`${text}HTTP/1.1`)).toEqual({ status: 200, end: text.length });
     for (let end = 0; end < text.length; end++)
       expect(readResponse(text.slice(0, end))).toBe(undefined);
   });
 
-  it('reads the status', () => {
+  it('readResponse returns the status', () => {
     const refused = 'HTTP/1.1 429 Too Many Requests\r\nContent-Length: 0\r\n\r\n';
     expect(readResponse(refused)).toMatchObject({ status: 429 });
   });
 
-  it('rejects a response of unknown length', () => {
+  it('readResponse rejects a response of unknown length', () => {
     expect(() => readResponse(`${head}\r\nhello`)).toThrow('Expected Content-Length or chunks');
   });
 });
@@ -40,7 +40,7 @@ describe('run', () => {
     return (server.address() as AddressInfo).port;
   }
 
-  it('sends the requested number of requests, one at a time on each connection', async () => {
+  it('run sends the requested number of requests, one at a time on each connection', async () => {
     let [connections, now, most, made] = [0, 0, 0, 0];
     const port = await serve((_, response) => {
       most = Math.max(most, ++now);
@@ -60,7 +60,7 @@ describe('run', () => {
   it.each([
     ['another status', { status: 429 }, 'Unexpected response HTTP/1.1 200'],
     ['a closed connection', { status: 200 }, 'The server closed a connection'],
-  ])('rejects after %s', async (_, { status }, message) => {
+  ])('run rejects after %s', async (_, { status }, message) => {
     let made = 0;
     const port = await serve((_request, response) => {
       if (++made === 5 && status === 200) response.destroy();
@@ -77,7 +77,7 @@ describe('comparison', () => {
     ['x, bare', [cost(20_000, 15_000), cost(40_000, 30_000), cost(54_000, 40_000)]],
   ]);
 
-  it('reports throughput, CPU time per request and utilization', () => {
+  it('the comparison reports throughput, CPU time per request and utilization', () => {
     expect(loadRows(turns, 'busy')[0]).toEqual({
       measure: 'busy',
       contender: 'x, ours',
@@ -89,7 +89,7 @@ describe('comparison', () => {
     });
   });
 
-  it('takes the median of the ratios of each turn', () => {
+  it('the ratio is the median over the turns', () => {
     const result = { ratios: {}, bars: [] };
     compare(result, turns, 'busy', ['x, ours', 'x, bare', 0.9]);
     compare(result, turns, 'busy', ['x, bare', 'x, ours']);
@@ -106,7 +106,7 @@ describe('comparison', () => {
     });
   });
 
-  it('judges the bar by CPU time per request', () => {
+  it('the bar compares CPU time per request', () => {
     const result = { ratios: {}, bars: [] };
     compare(result, turns, 'busy', ['x, ours', 'x, bare', 0.7], 'server');
     expect(result.bars).toEqual([

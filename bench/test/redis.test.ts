@@ -5,8 +5,8 @@ import { commandTime, keepInFlight, serverCpu, underLoad } from '../redis/load.m
 
 const always = () => true;
 
-describe('calls in flight', () => {
-  it('are as many as asked for, and make all the operations', async () => {
+describe('keepInFlight', () => {
+  it('keeps the given number of calls in flight until all are made', async () => {
     let [now, most, made] = [0, 0, 0];
     const call = async () => {
       most = Math.max(most, ++now);
@@ -18,7 +18,7 @@ describe('calls in flight', () => {
     expect([most, made, now]).toEqual([8, 50, 0]);
   });
 
-  it('count as admitted by their answers; a rejection without an error is a denial', async () => {
+  it('counts admitted results; a rejection that is not an error is a denial', async () => {
     let calls = 0;
     const call = async () => {
       calls++;
@@ -29,13 +29,13 @@ describe('calls in flight', () => {
     expect(await keepInFlight(1, 40, call, isAllowed)).toBe(10);
   });
 
-  it('end with the first error', async () => {
+  it('rejects with the first error', async () => {
     const call = () => Promise.reject(new Error('connection lost'));
     await expect(keepInFlight(4, 40, call, always)).rejects.toThrow('connection lost');
   });
 });
 
-describe('what a server says about itself', () => {
+describe('measurements of Redis', () => {
   const info = [
     '# CPU',
     'used_cpu_sys:0.500000',
@@ -47,17 +47,17 @@ describe('what a server says about itself', () => {
     'cmdstat_evalsha:calls=30,usec=300,usec_per_call=10.00,rejected_calls=0,failed_calls=0',
   ].join('\r\n');
 
-  it('gives the time of the commands that are named, and of no others', () => {
+  it('commandTime returns the time of the given commands only', () => {
     expect(commandTime(info, ['eval', 'evalsha'])).toBe(400);
     expect(commandTime(info, ['incr'])).toBe(60);
     expect(commandTime(info, ['get'])).toBe(0);
   });
 
-  it('gives its own processor time, without that of its children', () => {
+  it('serverCpu returns the CPU time without that of child processes', () => {
     expect(serverCpu(info)).toBe(1_750_000);
   });
 
-  it('is turned into what one operation costs', async () => {
+  it('underLoad returns the costs per operation', async () => {
     const client = { config: async () => 'OK', info: async () => info };
     const options = { inFlight: 2, keys: 3, limit: 10, admits: 'all' };
     const keys: string[] = [];
@@ -67,7 +67,7 @@ describe('what a server says about itself', () => {
     expect(keys.map((key) => key.slice(-1))).toEqual(['0', '1', '2', '0']);
   });
 
-  it('counts for nothing when the calls were not decided as they had to be', async () => {
+  it('underLoad rejects if calls were not decided as expected', async () => {
     const client = { config: async () => 'OK', info: async () => info };
     const options = { inFlight: 2, keys: 3, limit: 10, admits: 'none' };
     const load = underLoad(client, async () => {}, always, options);
@@ -82,7 +82,7 @@ describe('the comparison', () => {
     ['b', [cost(4000, 8000), cost(8000, 8000), cost(3000, 8000)]],
   ]);
 
-  it('has decisions a second, and costs in microseconds', () => {
+  it('loadRows has decisions per second and costs in microseconds', () => {
     expect(loadRows(turns, 'busy')[0]).toEqual({
       measure: 'busy',
       contender: 'a',
@@ -94,7 +94,7 @@ describe('the comparison', () => {
     });
   });
 
-  it('wants at least so much speed and at most so much cost', () => {
+  it('compare requires a minimum speed and a maximum cost', () => {
     const result = { ratios: {}, bars: [] };
     compare(result, turns, 'busy', ['speed', 'a', 'b', 3]);
     compare(result, turns, 'busy', ['client', 'a', 'b', 0.5]);

@@ -33,9 +33,9 @@ const COUNTED = "awk '{c[$1]++}'";
 const run = promisify(execFile);
 
 /** How long a command takes, and how much of the processors, in seconds. */
-async function timed(command, words) {
+async function timed(command, args) {
   const script = 'TIMEFORMAT="%R %U %S"; time "$@" > /dev/null';
-  const { stderr } = await run('bash', ['-c', script, 'bash', command, ...words]);
+  const { stderr } = await run('bash', ['-c', script, 'bash', command, ...args]);
   const [real, user, system] = stderr.trim().split(/\s+/).slice(-3).map(Number);
   return { real, cpu: user + system };
 }
@@ -52,12 +52,12 @@ async function measure(folder, progress) {
   for (let turn = 1; turn <= ROUNDS; turn++) {
     progress(`round ${turn} of ${ROUNDS}`);
     turns[COUNTED].push(await timed('awk', ['{c[$1]++}', log]));
-    const words = [PLAN, memory, 'plan', log, '--policy', policies, '--json'];
+    const args = [PLAN, memory, 'plan', log, '--policy', policies, '--json'];
     for (const [name, more] of [
       [PLANNED, []],
       [AGAINST, ['--against', today]],
     ]) {
-      turns[name].push(await timed(process.execPath, [...words, ...more]));
+      turns[name].push(await timed(process.execPath, [...args, ...more]));
       bytes[name].push(1024 * Number(await readFile(memory, 'utf8')));
     }
   }

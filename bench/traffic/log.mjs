@@ -1,6 +1,6 @@
 /**
- * A day of a busy site as a combined log, the same for the same seed: visitors come at any time,
- * ask for a few pages some seconds apart and go, and a few programs ask all the time.
+ * Writes one day of a busy site as a combined log, the same for the same seed: visitors request a
+ * few pages some seconds apart, and a few programs send requests all the time.
  */
 import { once } from 'node:events';
 import { createWriteStream } from 'node:fs';
@@ -8,7 +8,7 @@ import { createWriteStream } from 'node:fs';
 const DAY_S = 86_400;
 const DAY = '10/Oct/2026';
 const PROGRAMS = 20;
-/** The part of the requests that programs make. */
+/** Share of the requests that programs send. */
 const PROGRAMS_SHARE = 0.1;
 const MAX_PAUSE_S = 60;
 const CHUNK_CHARACTERS = 1 << 20;
@@ -46,7 +46,7 @@ function stampOf(second) {
   return `${DAY}:${parts.map((part) => two(Math.floor(part))).join(':')} +0000`;
 }
 
-/** Every client has an address of its own: 24 bits, mixed so that neighbours are strangers. */
+/** Returns the address of a client: 24 mixed bits, so that consecutive clients are not adjacent. */
 function addressOf(client) {
   const mixed = Math.imul(client, 0x9e3779b1) & 0xffffff;
   return `${11 + (client % 180)}.${mixed >>> 16}.${(mixed >>> 8) & 255}.${mixed & 255}`;
@@ -62,7 +62,7 @@ function lineOf(client, stamp, random) {
   return `${addressOf(client)} - - [${stamp}] "${request}" 200 ${bytes} "-" "${agent}"\n`;
 }
 
-/** Visits under way, by the second (of the minute to come) in which they go on. */
+/** Clients with another request, by its second within the next minute. */
 class Visits {
   #bySecond = Array.from({ length: MAX_PAUSE_S + 1 }, () => []);
 
@@ -78,28 +78,28 @@ class Visits {
   }
 }
 
-/** Writes so many lines of so many clients, and some programs that fill up what these leave. */
+/** Writes the given number of lines. Programs send what the clients' requests leave. */
 export async function writeLog(path, { lines, clients, seed }) {
   const random = randomFrom(seed);
   const output = createWriteStream(path);
   const visits = new Visits();
-  // A visit goes on with this chance after each request, so that it has as many as are wanted.
-  const goesOn = 1 - clients / ((1 - PROGRAMS_SHARE) * lines);
+  // Probability of another request in a visit, chosen for the given number of lines.
+  const continues = 1 - clients / ((1 - PROGRAMS_SHARE) * lines);
   let written = 0;
-  let come = 0;
+  let started = 0;
   let text = '';
   for (let second = 0; second < DAY_S; second++) {
     const share = (second + 1) / DAY_S;
-    const asking = visits.due(second);
-    for (; come < Math.floor(share * clients); come++) asking.push(come);
-    for (const client of asking) {
-      if (random() < goesOn) visits.add(second + 1 + Math.floor(random() * MAX_PAUSE_S), client);
+    const active = visits.due(second);
+    for (; started < Math.floor(share * clients); started++) active.push(started);
+    for (const client of active) {
+      if (random() < continues) visits.add(second + 1 + Math.floor(random() * MAX_PAUSE_S), client);
     }
-    const programs = Math.max(0, Math.round(share * lines) - written - asking.length);
-    for (let each = 0; each < programs; each++) asking.push(clients + (each % PROGRAMS));
+    const programs = Math.max(0, Math.round(share * lines) - written - active.length);
+    for (let each = 0; each < programs; each++) active.push(clients + (each % PROGRAMS));
     const stamp = stampOf(second);
-    for (const client of asking.slice(0, lines - written)) text += lineOf(client, stamp, random);
-    written = Math.min(lines, written + asking.length);
+    for (const client of active.slice(0, lines - written)) text += lineOf(client, stamp, random);
+    written = Math.min(lines, written + active.length);
     if (text.length < CHUNK_CHARACTERS) continue;
     if (!output.write(text)) await once(output, 'drain');
     text = '';

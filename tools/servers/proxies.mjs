@@ -19,11 +19,11 @@ const PORT_ATTEMPTS = 5;
 const TAKEN = /address already in use|cannot bind socket/i;
 
 /** Path at which a proxy identifies itself, to detect another process on its port. */
-const whoPath = (who) => `/who-${who}`;
+const probePath = (probeId) => `/probe-${probeId}`;
 
 /** Runs in the foreground as one process, so that killing its pid ends it. */
-const nginx = ({ folder, port, upstreamPort, forwarded, who }) => ({
-  words: ['-p', folder, '-e', 'stderr', '-c', join(folder, 'config')],
+const nginx = ({ folder, port, upstreamPort, forwarded, probeId }) => ({
+  args: ['-p', folder, '-e', 'stderr', '-c', join(folder, 'config')],
   config: `
 daemon off;
 master_process off;
@@ -49,7 +49,7 @@ http {
   }
   server {
     listen ${HOST}:${port};
-    location = ${whoPath(who)} { return 200; }
+    location = ${probePath(probeId)} { return 200; }
     location / {
       proxy_pass http://${HOST}:${upstreamPort};
       proxy_set_header X-Forwarded-For $proxy_add_x_forwarded_for;
@@ -61,8 +61,8 @@ http {
 });
 
 /** Appends to X-Forwarded-For of trusted proxies only, and drops it otherwise. */
-const caddy = ({ folder, port, upstreamPort, trusted, forwarded, who }) => ({
-  words: ['run', '--adapter', 'caddyfile', '--config', join(folder, 'config')],
+const caddy = ({ folder, port, upstreamPort, trusted, forwarded, probeId }) => ({
+  args: ['run', '--adapter', 'caddyfile', '--config', join(folder, 'config')],
   config: `
 {
   admin off
@@ -70,7 +70,7 @@ const caddy = ({ folder, port, upstreamPort, trusted, forwarded, who }) => ({
 }
 http://:${port} {
   bind ${HOST}
-  respond ${whoPath(who)} 200
+  respond ${probePath(probeId)} 200
   reverse_proxy ${HOST}:${upstreamPort} {
     ${trusted.length > 0 ? `trusted_proxies ${trusted.join(' ')}` : ''}
     ${forwarded ? 'header_up +Forwarded "for={http.request.remote.host}"' : ''}
@@ -80,8 +80,8 @@ http://:${port} {
 });
 
 /** Adds a separate header line after the received ones. */
-const haproxy = ({ folder, port, upstreamPort, forwarded, who }) => ({
-  words: ['-db', '-f', join(folder, 'config')],
+const haproxy = ({ folder, port, upstreamPort, forwarded, probeId }) => ({
+  args: ['-db', '-f', join(folder, 'config')],
   config: `
 global
   maxconn 1000
@@ -92,7 +92,7 @@ defaults
   timeout server 30s
 frontend front
   bind ${HOST}:${port}
-  http-request return status 200 if { path ${whoPath(who)} }
+  http-request return status 200 if { path ${probePath(probeId)} }
   option forwardfor
   ${forwarded ? 'http-request add-header Forwarded "for=%[src]"' : ''}
   default_backend back
@@ -118,10 +118,10 @@ const shippedNginx = ({ folder, file, port, servicePort, upstreamPort }) => {
     fs.readFileSync(file, 'utf8'),
   );
   fs.writeFileSync(join(folder, 'sluice.conf'), text);
-  const { words, config } = nginx({ folder, port, upstreamPort, forwarded: false, who: '' });
+  const { args, config } = nginx({ folder, port, upstreamPort, forwarded: false, probeId: '' });
   // The rest of the configuration is that of a default installation.
   const around = config.replace(/ {2}server \{[\s\S]*$/, `  include ${folder}/sluice.conf;\n}\n`);
-  return { words, config: around };
+  return { args, config: around };
 };
 
 const addresses = ({ port, servicePort, upstreamPort }) => ({
@@ -131,12 +131,12 @@ const addresses = ({ port, servicePort, upstreamPort }) => ({
 });
 
 const shippedCaddy = (options) => ({
-  words: ['run', '--adapter', 'caddyfile', '--config', options.file],
+  args: ['run', '--adapter', 'caddyfile', '--config', options.file],
   env: { ...addresses(options), PORT: String(options.port), ADMIN: 'off' },
 });
 
 const shippedHaproxy = (options) => ({
-  words: ['-db', '-f', options.file],
+  args: ['-db', '-f', options.file],
   env: {
     ...addresses(options),
     SLUICE_LUA: join(dirname(options.file), 'sluice.lua'),
@@ -188,14 +188,14 @@ function isListening(port) {
 }
 
 /** Debian installs servers in /usr/sbin, which is not in the PATH of ordinary users. */
-function spawnIn(folder, program, words, variables = {}) {
+function spawnIn(folder, program, args, variables = {}) {
   // A file, not a pipe, so that a server never waits for this process to read.
   const output = fs.openSync(join(folder, 'output'), 'a');
   const { PATH } = process.env;
   // Caddy stores its last configuration in one of these folders.
   const homes = { HOME: folder, XDG_CONFIG_HOME: folder, XDG_DATA_HOME: folder };
   const env = { ...process.env, ...homes, ...variables, PATH: `${PATH}:/usr/sbin:/sbin` };
-  const child = spawn(program, words, { cwd: folder, env, stdio: ['ignore', output, output] });
+  const child = spawn(program, args, { cwd: folder, env, stdio: ['ignore', output, output] });
   fs.closeSync(output);
   if (child.pid) fs.writeFileSync(join(folder, 'pid'), String(child.pid));
   return child;
@@ -205,11 +205,11 @@ async function launch(kind, options) {
   home ??= makeHome();
   const folder = fs.mkdtempSync(join(home, `${kind}-`));
   const port = randomPort();
-  const who = randomUUID();
+  const probeId = randomUUID();
   const plan = (options.file === undefined ? plans : shippedPlans)[kind];
-  const { words, config, env } = plan({ ...options, folder, port, who });
+  const { args, config, env } = plan({ ...options, folder, port, probeId });
   if (config !== undefined) fs.writeFileSync(join(folder, 'config'), config);
-  const child = spawnIn(folder, kind, words, env);
+  const child = spawnIn(folder, kind, args, env);
   let end;
   const ended = new Promise((resolve) => {
     child.once('error', (error) => resolve(`could not be started: ${error.message}`));
@@ -237,10 +237,10 @@ async function launch(kind, options) {
       throw Object.assign(new Error(message), { isFinal: true });
     }
     if (options.file !== undefined) return isListening(port);
-    return (await statusOf(port, whoPath(who))) === 200;
+    return (await statusOf(port, probePath(probeId))) === 200;
   };
   try {
-    await until(`${kind} answers`, isReady, [proxy]);
+    await until(`${kind} responds`, isReady, [proxy]);
     return proxy;
   } catch (error) {
     await proxy.stop();

@@ -50,19 +50,19 @@ function readReply(bytes, at, encoding) {
   return items;
 }
 
-function writeCommand(words, encoding) {
-  const buffers = words.map((word) => Buffer.from(String(word), encoding));
+function writeCommand(args, encoding) {
+  const buffers = args.map((arg) => Buffer.from(String(arg), encoding));
   const parts = buffers.flatMap((b) => [Buffer.from(`\r\n$${b.length}\r\n`), b]);
-  return Buffer.concat([Buffer.from(`*${words.length}`), ...parts, Buffer.from('\r\n')]);
+  return Buffer.concat([Buffer.from(`*${args.length}`), ...parts, Buffer.from('\r\n')]);
 }
 
 /**
  * Sends one command over a new connection, so that paused or killed servers leave no state behind.
  * Rejects with the server's error message.
  */
-export function command(port, words, options = {}) {
+export function command(port, args, options = {}) {
   const { tls, username = 'default', password, timeoutMs = 10_000, encoding = 'utf8' } = options;
-  const commands = password === undefined ? [words] : [['AUTH', username, password], words];
+  const commands = password === undefined ? [args] : [['AUTH', username, password], args];
   return new Promise((resolve, reject) => {
     const place = { host: HOST, port };
     const socket = tls ? connectSecurely({ ...place, ca: tls }) : connect(place);
@@ -85,7 +85,7 @@ export function command(port, words, options = {}) {
         socket.destroy(error);
       }
     });
-    const what = `${words[0]} on port ${port}`;
+    const what = `${args[0]} on port ${port}`;
     socket.setTimeout(timeoutMs, () =>
       socket.destroy(new Error(`${what}: no reply in ${timeoutMs} ms`)),
     );
@@ -96,12 +96,12 @@ export function command(port, words, options = {}) {
 }
 
 /** Polls until the result is truthy and returns it. An error counts as false. */
-export async function until(what, ask, servers) {
+export async function until(what, condition, servers) {
   const deadline = performance.now() + PATIENCE_MS;
   for (let last; ; await sleep(POLL_MS)) {
     try {
-      const answer = await ask();
-      if (answer) return answer;
+      const result = await condition();
+      if (result) return result;
     } catch (error) {
       if (error.isFinal) throw error;
       last = error;
@@ -136,20 +136,24 @@ class Server {
   #child;
   #ended;
   #program;
-  #words;
+  #programArgs;
   #afterStart;
   #endsGently;
   #access;
   #folder;
 
-  constructor(folder, port, { program, words, url, access = {}, afterStart, endsGently = false }) {
+  constructor(
+    folder,
+    port,
+    { program, programArgs, url, access = {}, afterStart, endsGently = false },
+  ) {
     this.host = HOST;
     this.port = port;
     this.url = url ?? `redis://${HOST}:${port}`;
     this.tlsCa = access.tls;
     this.#folder = folder;
     this.#program = program;
-    this.#words = words.map(String);
+    this.#programArgs = programArgs.map(String);
     this.#access = access;
     this.#afterStart = afterStart;
     this.#endsGently = endsGently;
@@ -164,18 +168,18 @@ class Server {
     return fs.existsSync(path) ? fs.readFileSync(path, 'utf8').slice(-5000).trim() : '';
   }
 
-  command(...words) {
-    return this.ask(words);
+  command(...args) {
+    return this.send(args);
   }
 
-  ask(words, options) {
-    return command(this.port, words, { ...this.#access, ...options });
+  send(args, options) {
+    return command(this.port, args, { ...this.#access, ...options });
   }
 
   async start() {
     // A file, not a pipe, so that a server never waits for this process to read.
     const output = fs.openSync(join(this.#folder, 'output'), 'a');
-    const child = spawn(this.#program, this.#words, { stdio: ['ignore', output, output] });
+    const child = spawn(this.#program, this.#programArgs, { stdio: ['ignore', output, output] });
     fs.closeSync(output);
     this.#child = child;
     const pidFile = join(this.#folder, 'pid');
@@ -192,10 +196,10 @@ class Server {
     const isReady = async () => {
       if (end) throw Object.assign(this.#failure(end), { isFinal: true });
       // Another process may use this port, but only the right one replies with this number.
-      const text = await this.ask(['INFO', 'server', 'persistence'], { timeoutMs: 1000 });
+      const text = await this.send(['INFO', 'server', 'persistence'], { timeoutMs: 1000 });
       return text.includes(`process_id:${child.pid}\r\n`) && !text.includes('\nloading:1');
     };
-    await until(`${this.#program} answers`, isReady, [this]);
+    await until(`${this.#program} responds`, isReady, [this]);
     await this.#afterStart?.(this);
   }
 
@@ -217,7 +221,7 @@ class Server {
     await this.#ended;
   }
 
-  /** Gives a server with persistence time to write its data. */
+  /** Kills the process. A server with persistence first has 5 s to write its data. */
   async #end() {
     if (this.#endsGently) {
       await this.resume();

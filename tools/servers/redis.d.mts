@@ -1,7 +1,7 @@
 /** A reply of Redis. Errors are thrown, but a list may contain some. */
 export type Reply = string | number | null | Error | Reply[];
 
-type Word = string | number;
+type Argument = string | number;
 
 export interface CommandOptions {
   /** Certificate authority as PEM text, if the port uses TLS. */
@@ -17,13 +17,13 @@ export interface CommandOptions {
 /** Sends one command to a port of 127.0.0.1, over a new connection. */
 export function command<T extends Reply = Reply>(
   port: number,
-  words: readonly Word[],
+  args: readonly Argument[],
   options?: CommandOptions,
 ): Promise<T>;
 
 export interface RedisOptions {
   /** Additional arguments of redis-server. Later settings override earlier ones. */
-  readonly args?: readonly Word[];
+  readonly args?: readonly Argument[];
   /** Default: a free port. */
   readonly port?: number;
   /** Data folder, if `args` enable persistence. It is not deleted at the end. */
@@ -46,7 +46,7 @@ export interface RedisServer {
   /** The end of the server's output. */
   readonly output: string;
   /** Sends a command as administrator, independent of users, passwords and TLS. */
-  command<T extends Reply = Reply>(...words: Word[]): Promise<T>;
+  command<T extends Reply = Reply>(...args: Argument[]): Promise<T>;
   /** SIGSTOP: the port accepts connections, but the server does not reply. */
   pause(): Promise<void>;
   resume(): Promise<void>;

@@ -43,7 +43,7 @@ function redisPlan(folder, port, options) {
   tlsWords.push('--tls-cert-file', file('server.crt'), '--tls-key-file', file('server.key'));
   tlsWords.push('--tls-ca-cert-file', file('ca.crt'));
   const user = (line) => ['--user', ...line.trim().split(/\s+/)];
-  const words = [
+  const programArgs = [
     ...['--bind', HOST, '--dir', options.folder ?? folder],
     ...['--save', '', '--appendonly', 'no', '--enable-debug-command', 'yes'],
     ...['--repl-diskless-sync-delay', 0],
@@ -55,7 +55,7 @@ function redisPlan(folder, port, options) {
   ];
   const login = password === undefined ? '' : `:${encodeURIComponent(password)}@`;
   const url = `${tls ? 'rediss' : 'redis'}://${login}${HOST}:${port}`;
-  return { program: 'redis-server', words, url, access, endsGently: Boolean(options.folder) };
+  return { program: 'redis-server', programArgs, url, access, endsGently: Boolean(options.folder) };
 }
 
 export function startRedis(options = {}) {
@@ -108,7 +108,7 @@ function sentinelPlan(folder, port, masterPort) {
   ];
   const file = join(folder, 'sentinel.conf');
   writeFileSync(file, `${lines.join('\n')}\n`);
-  return { program: 'redis-server', words: [file, '--sentinel'], afterStart: hasten };
+  return { program: 'redis-server', programArgs: [file, '--sentinel'], afterStart: hasten };
 }
 
 /**
@@ -137,30 +137,32 @@ async function knowsAll(sentinel) {
 }
 
 /** Returns the replies of all live sentinels. */
-async function askAlive(sentinels, what) {
-  const words = ['SENTINEL', what, MASTER_NAME];
-  const asked = sentinels.map((sentinel) => sentinel.ask(words, { timeoutMs: 1000 }));
-  const answers = (await Promise.allSettled(asked)).flatMap(({ value }) => (value ? [value] : []));
-  if (answers.length < 2) throw new Error('fewer than two sentinels reply');
-  return answers;
+async function queryAlive(sentinels, what) {
+  const args = ['SENTINEL', what, MASTER_NAME];
+  const pending = sentinels.map((sentinel) => sentinel.send(args, { timeoutMs: 1000 }));
+  const replies = (await Promise.allSettled(pending)).flatMap(({ value }) =>
+    value ? [value] : [],
+  );
+  if (replies.length < 2) throw new Error('fewer than two sentinels reply');
+  return replies;
 }
 
 /** Returns the port of the master if all sentinels agree, because clients use any of them. */
 async function agreedMaster(sentinels) {
-  const answers = await askAlive(sentinels, 'GET-MASTER-ADDR-BY-NAME');
-  const ports = new Set(answers.map(([, port]) => Number(port)));
+  const replies = await queryAlive(sentinels, 'GET-MASTER-ADDR-BY-NAME');
+  const ports = new Set(replies.map(([, port]) => Number(port)));
   return ports.size === 1 ? [...ports][0] : undefined;
 }
 
 /** The same, once no sentinel is in a failover. */
 async function settledMaster(sentinels) {
-  const masters = (await askAlive(sentinels, 'MASTER')).map(fields);
+  const masters = (await queryAlive(sentinels, 'MASTER')).map(fields);
   return masters.every(({ flags }) => flags === 'master') ? agreedMaster(sentinels) : undefined;
 }
 
 /** The same, once each sentinel also reports all live replicas in their role. */
 async function calmMaster(sentinels) {
-  const replicas = (await askAlive(sentinels, 'REPLICAS')).flat().map(fields);
+  const replicas = (await queryAlive(sentinels, 'REPLICAS')).flat().map(fields);
   const isStray = (each) => !/down/.test(each.flags) && each['role-reported'] !== 'slave';
   return replicas.some(isStray) ? undefined : settledMaster(sentinels);
 }
@@ -254,7 +256,7 @@ async function seesAll(node) {
 
 /** Returns the epoch at which this node claims the slot, or -1. */
 async function claim(node, slot) {
-  const text = await node.ask(['CLUSTER', 'NODES'], { timeoutMs: 1000 });
+  const text = await node.send(['CLUSTER', 'NODES'], { timeoutMs: 1000 });
   const line = text.split('\n').find((each) => each.includes('myself,master'));
   const [, , , , , , epoch, , ...ranges] = line?.split(' ') ?? [];
   const holds = (range) => {
@@ -266,8 +268,8 @@ async function claim(node, slot) {
 
 /** If several nodes claim a slot, as after a failover, the latest epoch wins. */
 async function findOwner(nodes, slot) {
-  const asked = await Promise.allSettled(nodes.map((node) => claim(node, slot)));
-  const epochs = asked.map(({ value = -1 }) => value);
+  const claims = await Promise.allSettled(nodes.map((node) => claim(node, slot)));
+  const epochs = claims.map(({ value = -1 }) => value);
   const latest = Math.max(...epochs);
   return latest < 0 ? -1 : epochs.indexOf(latest);
 }
@@ -281,18 +283,18 @@ async function moveSlot(nodes, slot, to, { steps = 20, pauseMs = 10 } = {}) {
   const [sourceId, targetId] = await Promise.all(
     [source, target].map((node) => node.command('CLUSTER', 'MYID')),
   );
-  const setSlot = (node, ...words) => node.command('CLUSTER', 'SETSLOT', slot, ...words);
+  const setSlot = (node, ...args) => node.command('CLUSTER', 'SETSLOT', slot, ...args);
   await setSlot(target, 'IMPORTING', sourceId);
   await setSlot(source, 'MIGRATING', targetId);
   await sleep(pauseMs);
   const total = await source.command('CLUSTER', 'COUNTKEYSINSLOT', slot);
   const atOnce = Math.max(1, Math.ceil(total / steps));
   // Keys may contain any bytes, and latin1 preserves each byte.
-  const ask = (...words) => source.ask(words, { encoding: 'latin1' });
+  const send = (...args) => source.send(args, { encoding: 'latin1' });
   for (;;) {
-    const keys = await ask('CLUSTER', 'GETKEYSINSLOT', slot, atOnce);
+    const keys = await send('CLUSTER', 'GETKEYSINSLOT', slot, atOnce);
     if (keys.length === 0) break;
-    await ask('MIGRATE', HOST, target.port, '', 0, 5000, 'KEYS', ...keys);
+    await send('MIGRATE', HOST, target.port, '', 0, 5000, 'KEYS', ...keys);
     await sleep(pauseMs);
   }
   // The new owner first: all nodes would reject a slot without an owner.
