@@ -1,6 +1,6 @@
 /**
- * docs/choosing-a-limit.md: its commands are run in order, in one folder, and print what the page
- * says, to the letter. `SLUICE_WRITE_PAGES=1` has the page say what they print.
+ * Runs the commands of docs/choosing-a-limit.md in order, in one folder, and compares their output
+ * with the page. `SLUICE_WRITE_PAGES=1` writes the output into the page.
  */
 import { mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
