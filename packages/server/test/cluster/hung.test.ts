@@ -1,5 +1,5 @@
 /** Requests are answered while processes are stopped, killed or looping. */
-import { afterEach, describe, expect, test, vi } from 'vitest';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
 import { policy } from '../running.ts';
 import { Connection, ConnectionClosed, type Reply } from './connection.ts';
 import { type GroupOptions, isAlive, RunningGroup } from './running-group.ts';
@@ -19,11 +19,15 @@ const config = {
 const running: RunningGroup[] = [];
 const stopped: number[] = [];
 const open: Connection[] = [];
-afterEach(async () => {
+afterEach(() => {
   for (const pid of stopped.splice(0)) if (isAlive(pid)) process.kill(pid, 'SIGCONT');
   for (const each of open.splice(0)) each.close();
+});
+
+/** Stops the groups that were started since the last call. */
+async function stopGroups(): Promise<void> {
   for (const group of running.splice(0)) await group.stop();
-}, 60_000);
+}
 
 async function start(
   settings: GroupOptions['settings'] = {},
@@ -45,35 +49,73 @@ function stop(pid: number): void {
   process.kill(pid, 'SIGSTOP');
 }
 
-const lines = (group: RunningGroup, msg: string) => group.log.filter((each) => each.msg === msg);
+/** Stops or kills a process. */
+function hit(pid: number, signal: 'SIGSTOP' | 'SIGKILL'): void {
+  if (signal === 'SIGSTOP') stop(pid);
+  else process.kill(pid, signal);
+}
 
 const isDegraded = ({ status, json }: Reply): boolean =>
   status === 503 || json.degraded !== undefined;
 
-describe('a stopped worker', () => {
-  test('new connections are answered while a stopped worker is logged once and replaced', {
-    timeout: 120_000,
-  }, async () => {
-    const group = await start({ workers: 3 });
+/** Returns the lines with this message that were logged since `from`. */
+const lines = (group: RunningGroup, msg: string, from = 0) =>
+  group.log.slice(from).filter((each) => each.msg === msg);
+
+/** Resolves when no check on these connections is degraded. */
+const decided = (all: readonly Connection[], key: string) =>
+  vi.waitUntil(async () => {
+    const replies = all.map((each) => each.check({ policy: 'throw', key }));
+    return !(await Promise.all(replies)).some(isDegraded);
+  }, soon);
+
+describe('three workers', { timeout: 120_000 }, () => {
+  let group: RunningGroup;
+  /** The length of the log when the test began. */
+  let from: number;
+  beforeAll(async () => {
+    group = await start({ workers: 3 }, 'busy-loop.mjs');
+  });
+  beforeEach(() => {
+    from = group.log.length;
+  });
+  afterAll(stopGroups, 60_000);
+  const logged = (msg: string) => lines(group, msg, from);
+
+  test('open connections are answered while the supervisor is stopped', async () => {
+    const all = await connections(group, 6);
+    const checkAll = () => Promise.all(all.map((each) => each.check({ policy: 'p', key: 'k' })));
+    expect((await checkAll()).map(({ status }) => status)).toEqual(Array(6).fill(200));
+    stop(group.supervisor.pid!);
+    for (let round = 0; round < 20; round++) {
+      const replies = await checkAll();
+      expect(replies.every((each) => each.json.allowed && !isDegraded(each))).toBe(true);
+    }
+    group.kill('SIGCONT');
+    const pids = await group.pids();
+    // The heartbeats were sent in time, and are read now.
+    expect((await checkAll()).every(({ json }) => json.allowed)).toBe(true);
+    expect(logged('worker not responding, killed')).toEqual([]);
+    expect(pids.filter(isAlive)).toHaveLength(3);
+  });
+
+  test('new connections are answered while a stopped worker is replaced and logged', async () => {
     const [victim] = await group.pids();
     stop(victim);
     const all = await connections(group, 60);
     const replies = await Promise.all(all.map((each) => each.check({ policy: 'p', key: 'new' })));
     expect(replies.map(({ status }) => status)).toEqual(Array(60).fill(200));
     expect(new Set(replies.map(({ json }) => json.remaining)).size).toBe(60);
-    await vi.waitUntil(() => lines(group, 'worker replaced').length > 0, soon);
+    await vi.waitUntil(() => logged('worker replaced').length > 0, soon);
     expect(isAlive(victim)).toBe(false);
-    const [{ worker }] = lines(group, 'worker replaced');
-    expect(lines(group, 'worker not responding, killed')).toMatchObject([{ worker, pid: victim }]);
-    expect(lines(group, 'worker exited')).toEqual([]);
+    const [{ worker }] = logged('worker replaced');
+    expect(logged('worker not responding, killed')).toMatchObject([{ worker, pid: victim }]);
+    expect(logged('worker exited')).toEqual([]);
     expect(await group.pids()).toHaveLength(3);
   });
 
-  test('metrics and reloads complete when a stopped worker is killed', {
-    timeout: 120_000,
-  }, async () => {
-    const group = await start({ workers: 3 });
-    const [victim] = await group.pids();
+  test('metrics and reloads complete when a stopped worker is killed', async () => {
+    const [, victim] = await group.pids();
     stop(victim);
     const [text, report] = await Promise.all([
       fetch(`${group.url}/metrics`).then((each) => each.text()),
@@ -82,117 +124,84 @@ describe('a stopped worker', () => {
     expect(text).toContain('sluice_decisions_total');
     expect(report.ok).toBe(true);
     expect(isAlive(victim)).toBe(false);
-    await vi.waitUntil(() => lines(group, 'worker replaced').length > 0, soon);
+    await vi.waitUntil(() => logged('worker replaced').length > 0, soon);
     const all = await connections(group, 9);
     const replies = await Promise.all(all.map((each) => each.check({ policy: 'new', key: 'k' })));
     expect(replies.filter(({ json }) => json.allowed)).toHaveLength(1);
   });
+
+  test.each(['worker', 'store process'])(
+    'a %s in an endless loop is killed and replaced',
+    async (name) => {
+      const victim = name === 'worker' ? (await group.pids())[2] : await group.storePid();
+      process.kill(victim, 'SIGUSR2');
+      await vi.waitUntil(() => logged(`${name} replaced`).length > 0, soon);
+      expect(logged(`${name} not responding, killed`)).toMatchObject([{ pid: victim }]);
+      expect(isAlive(victim)).toBe(false);
+      await decided(await connections(group, 8), 'loop');
+    },
+  );
+
+  test.each(['SIGSTOP', 'SIGKILL'] as const)(
+    'a store process started after %s serves a worker that was started meanwhile',
+    async (signal) => {
+      const [victim] = await group.pids();
+      hit(await group.storePid(), signal);
+      process.kill(victim, 'SIGKILL');
+      await vi.waitUntil(() => logged('store process replaced').length > 0, soon);
+      await vi.waitUntil(() => logged('worker replaced').length > 0, soon);
+      const all = await connections(group, 8);
+      await decided(all, 'both');
+      const bodies = Array(50).fill({ policy: 'throw', key: 'exact', cost: LIMIT / 100 });
+      const replies = await Promise.all(all.flatMap((each) => each.post('/v1/check', bodies)));
+      expect(replies.filter(({ json }) => json.allowed)).toHaveLength(100);
+    },
+  );
 });
 
-test.each(['worker', 'store process'])(
-  'a %s in an endless loop is killed and replaced',
-  {
-    timeout: 120_000,
-  },
-  async (name) => {
-    const group = await start({ workers: 2 }, 'busy-loop.mjs');
-    const victim = name === 'worker' ? (await group.pids())[0] : await group.storePid();
-    process.kill(victim, 'SIGUSR2');
-    await vi.waitUntil(() => lines(group, `${name} replaced`).length > 0, soon);
-    expect(lines(group, `${name} not responding, killed`)).toMatchObject([{ pid: victim }]);
-    expect(isAlive(victim)).toBe(false);
-    const all = await connections(group, 8);
-    const isDecided = async (): Promise<boolean> => {
-      const replies = await Promise.all(
-        all.map((each) => each.check({ policy: 'p', key: 'loop' })),
-      );
-      return !replies.some(isDegraded);
-    };
-    await vi.waitUntil(isDecided, soon);
-  },
-);
-
-describe('a stopped supervisor', () => {
-  test('open connections are answered while the supervisor is stopped', {
-    timeout: 120_000,
-  }, async () => {
-    const group = await start();
-    const all = await connections(group, 6);
-    const first = await Promise.all(all.map((each) => each.check({ policy: 'p', key: 'k' })));
-    expect(first.map(({ status }) => status)).toEqual(Array(6).fill(200));
-    stop(group.supervisor.pid!);
-    for (let round = 0; round < 20; round++) {
-      const replies = await Promise.all(all.map((each) => each.check({ policy: 'p', key: 'k' })));
-      expect(replies.every((each) => each.json.allowed && !isDegraded(each))).toBe(true);
-    }
-    group.kill('SIGCONT');
-    const pids = await group.pids();
-    // The heartbeats were sent in time, and are read now.
-    const replies = await Promise.all(all.map((each) => each.check({ policy: 'p', key: 'k' })));
-    expect(replies.every(({ json }) => json.allowed)).toBe(true);
-    expect(lines(group, 'worker not responding, killed')).toEqual([]);
-    expect(pids.filter(isAlive)).toHaveLength(2);
+describe('a failed store process', { timeout: 120_000 }, () => {
+  let group: RunningGroup;
+  beforeAll(async () => {
+    group = await start({ workers: 2, deadlineMs: '200ms' });
   });
-});
+  afterAll(stopGroups, 60_000);
 
-describe.each([
-  ['stopped', 'SIGSTOP', 'store process not responding, killed'],
-  ['killed', 'SIGKILL', 'store process exited'],
-] as const)('a store process that is %s', (_, signal, message) => {
-  test('each policy applies its failure action until the store process is replaced', {
-    timeout: 120_000,
-  }, async () => {
-    const group = await start({ workers: 2, deadlineMs: '200ms' });
-    const all = await connections(group, 4);
-    const checkAll = (name: string): Promise<readonly Reply[]> =>
-      Promise.all(all.map((each) => each.check({ policy: name, key: signal })));
-    await vi.waitUntil(async () => !(await checkAll('throw')).some(isDegraded), soon);
-    const pid = await group.storePid();
-    if (signal === 'SIGSTOP') stop(pid);
-    else process.kill(pid, signal);
-    // Each request gets a response, from the store or the fallback.
-    for (const name of ['deny', 'allow', 'local', 'throw']) {
-      for (const reply of await checkAll(name)) {
-        if (!isDegraded(reply)) continue;
-        expect(reply.status).toBe(name === 'throw' ? 503 : 200);
-        if (name === 'deny') expect(reply.json.allowed).toBe(false);
-        if (name === 'allow') expect(reply.json.allowed).toBe(true);
+  test.each([
+    ['SIGSTOP', 'store process not responding, killed'],
+    ['SIGKILL', 'store process exited'],
+  ] as const)(
+    'each policy applies its failure action after %s until the store process is replaced',
+    async (signal, message) => {
+      const all = await connections(group, 4);
+      await decided(all, signal);
+      const from = group.log.length;
+      const pid = await group.storePid();
+      hit(pid, signal);
+      // Each request gets a response, from the store or the fallback.
+      for (const name of ['deny', 'allow', 'local', 'throw']) {
+        const checks = all.map((each) => each.check({ policy: name, key: signal }));
+        for (const reply of await Promise.all(checks)) {
+          if (!isDegraded(reply)) continue;
+          expect(reply.status).toBe(name === 'throw' ? 503 : 200);
+          if (name === 'deny') expect(reply.json.allowed).toBe(false);
+          if (name === 'allow') expect(reply.json.allowed).toBe(true);
+        }
       }
-    }
-    await vi.waitUntil(() => lines(group, 'store process replaced').length > 0, soon);
-    await vi.waitUntil(async () => !(await checkAll('throw')).some(isDegraded), soon);
-    expect(lines(group, message)).toHaveLength(1);
-    expect(lines(group, 'store process replaced')).toHaveLength(1);
-    // The workers and their connections are still there.
-    expect(lines(group, 'worker exited')).toEqual([]);
-    expect(all.every(({ isClosed }) => !isClosed)).toBe(true);
-    expect(await group.storePid()).not.toBe(pid);
-  });
-
-  test('a new store process serves a worker that was started meanwhile', {
-    timeout: 120_000,
-  }, async () => {
-    const group = await start({ workers: 2 });
-    const pid = await group.storePid();
-    const [victim] = await group.pids();
-    if (signal === 'SIGSTOP') stop(pid);
-    else process.kill(pid, signal);
-    process.kill(victim, 'SIGKILL');
-    await vi.waitUntil(() => lines(group, 'store process replaced').length > 0, soon);
-    await vi.waitUntil(() => lines(group, 'worker replaced').length > 0, soon);
-    const all = await connections(group, 8);
-    const isDecided = async (): Promise<boolean> => {
-      const checks = all.map((each) => each.check({ policy: 'throw', key: 'both' }));
-      return !(await Promise.all(checks)).some(isDegraded);
-    };
-    await vi.waitUntil(isDecided, soon);
-    const bodies = Array(50).fill({ policy: 'throw', key: 'exact', cost: LIMIT / 100 });
-    const replies = await Promise.all(all.flatMap((each) => each.post('/v1/check', bodies)));
-    expect(replies.filter(({ json }) => json.allowed)).toHaveLength(100);
-  });
+      await vi.waitUntil(() => lines(group, 'store process replaced', from).length > 0, soon);
+      await decided(all, signal);
+      expect(lines(group, message, from)).toHaveLength(1);
+      expect(lines(group, 'store process replaced', from)).toHaveLength(1);
+      // The workers and their connections are still there.
+      expect(lines(group, 'worker exited', from)).toEqual([]);
+      expect(all.every(({ isClosed }) => !isClosed)).toBe(true);
+      expect(await group.storePid()).not.toBe(pid);
+    },
+  );
 });
 
-describe('counters', () => {
+describe('counters', { timeout: 120_000 }, () => {
+  afterEach(stopGroups, 60_000);
+
   /** Retries if the worker that has the request is killed. */
   async function metrics(group: RunningGroup): Promise<string> {
     for (;;) {
@@ -214,7 +223,6 @@ describe('counters', () => {
 
   test.each(['SIGKILL', 'SIGSTOP'] as const)(
     'counters do not decrease when a worker gets %s',
-    { timeout: 120_000 },
     async (signal) => {
       const group = await start({ workers: 3 });
       const all = await connections(group, 9);
@@ -225,8 +233,7 @@ describe('counters', () => {
       const pids = await group.pids();
       // Each stopped worker takes seconds to be replaced, so only one is.
       for (const pid of signal === 'SIGSTOP' ? pids.slice(0, 1) : pids) {
-        if (signal === 'SIGSTOP') stop(pid);
-        else process.kill(pid, signal);
+        hit(pid, signal);
         const replaced = lines(group, 'worker replaced').length;
         const isReplaced = async (): Promise<boolean> => {
           expect(await decisions(group)).toBe(450);
@@ -241,9 +248,7 @@ describe('counters', () => {
     },
   );
 
-  test('counters of reloads and evictions do not decrease when all processes are replaced', {
-    timeout: 120_000,
-  }, async () => {
+  test('counters of reloads and evictions survive the replacement of all processes', async () => {
     const group = await start({ workers: 2, maxKeys: 1024 });
     const values = async (): Promise<readonly number[]> => {
       const text = await metrics(group);
