@@ -24,13 +24,13 @@ const OF_PEER = 1;
 const CONNECTIONS = 64;
 /** Until then, the CPU time includes V8's compiler, which takes more for an app with more code. */
 const WARM_UP_TURNS = 8;
-const TURNS = 5;
+const TURNS = 3;
 
 const TRAFFICS = [
   {
     traffic: 'all allowed',
     // Two processes with the same code may differ by 10 % as long as they run.
-    starts: 3,
+    starts: 5,
     options: { limit: 1_000_000_000, windowMs: 60_000 },
     status: 200,
     comparisons: ({ bare, ours, peer, front, ofBare }) => [
