@@ -177,7 +177,7 @@ describe('an override', () => {
   test('an override that another client creates appears', async () => {
     await running.post('/v1/overrides', { policy: 'perMinute', key: 'eve', limit: 3 });
     await row('eve').waitFor();
-    await running.ask('DELETE', '/v1/overrides/perMinute/eve');
+    await running.request('DELETE', '/v1/overrides/perMinute/eve');
     await eventually(() => row('eve').count()).toBe(0);
   });
 });

@@ -56,7 +56,7 @@ describe('without the token', () => {
     for (const { method, path } of running.service.routes) {
       // Accepts any method from proxies.
       if (path.startsWith('/v1/forward-auth')) continue;
-      const response = await running.ask(method, path.replaceAll(/:\w+/g, 'few'));
+      const response = await running.request(method, path.replaceAll(/:\w+/g, 'few'));
       if (response.status !== 401) open.push(`${method} ${path}`);
       else expect(response.json.code).toBe('ERR_UNAUTHORIZED');
     }
@@ -210,7 +210,7 @@ describe('a session', () => {
     await signIn(page);
     await page.getByRole('button', { name: 'Reset' }).click();
     const { value } = (await cookieOf(page.context()))!;
-    await running.ask('DELETE', '/v1/session', undefined, { cookie: `sluice_session=${value}` });
+    await running.request('DELETE', '/v1/session', undefined, { cookie: `sluice_session=${value}` });
     await page.getByText('Your session has expired.').waitFor();
     expect(await page.getByRole('dialog').count()).toBe(0);
     await signIn(page);
