@@ -18,7 +18,7 @@ app.get('/health', (_request, response) => response.send('ok'));
 app.use(rateLimit({ limit: 5, window: '10s' }));
 
 app.get('/', (request, response) => {
-  response.json({ hello: 'world', left: request.rateLimit.remaining });
+  response.json({ hello: 'world', remaining: request.rateLimit.remaining });
 });
 
 const exports = rateLimit({ name: 'export', limit: 2, window: '1m' });

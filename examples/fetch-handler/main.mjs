@@ -21,7 +21,7 @@ export const GET = limited(() => Response.json({ hello: 'world' }));
 
 export const POST = limited(async (request) => Response.json({ got: await request.text() }));
 
-// The rest stands for the hosting platform, so that the example runs by itself.
+// The code below replaces the hosting platform, so that the example runs by itself.
 async function respond(incoming, outgoing) {
   const handler = { GET, POST }[incoming.method] ?? (() => new Response(null, { status: 405 }));
   const request = new Request(`http://127.0.0.1${incoming.url}`, {

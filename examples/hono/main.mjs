@@ -19,7 +19,7 @@ app.get('/health', (context) => context.text('ok'));
 app.use(rateLimit({ limit: 5, window: '10s' }));
 
 app.get('/', (context) =>
-  context.json({ hello: 'world', left: context.get('rateLimit').remaining }),
+  context.json({ hello: 'world', remaining: context.get('rateLimit').remaining }),
 );
 
 app.use('/export', rateLimit({ name: 'export', limit: 2, window: '1m' }));

@@ -49,7 +49,7 @@ const limiter = createLimiter({
   policies: {
     quota: { limit: 9500, window: '1d', costs: { 'search.list': 100, 'videos.list': 1 } },
   },
-  // A job can wait. If Redis is unavailable the job fails, because the quota may not be spent.
+  // If Redis is unavailable, the job fails: a fallback could exceed the quota.
   store: client ? redisStore(client, { onFailure: 'throw', deadlineMs: 2000 }) : memoryStore(),
 });
 
@@ -116,6 +116,6 @@ if (left === 0) console.log(`All ${pages} pages are done.`);
 else {
   const hours = Math.ceil(retryAfterMs / 3_600_000);
   console.log(
-    `The quota is spent: ${pages} pages are done, ${left} left. Go on in ${hours} hours.`,
+    `The quota is spent: ${pages} pages are done, ${left} left. Retry in ${hours} hours.`,
   );
 }

@@ -15,7 +15,7 @@ app.use(rateLimit({ limit: 5, window: '10s', skip: (context) => context.path ===
 
 app.use((context) => {
   // Skipped requests have no decision.
-  context.body = { hello: 'world', left: context.state.rateLimit?.remaining };
+  context.body = { hello: 'world', remaining: context.state.rateLimit?.remaining };
 });
 
 const server = app.listen(process.env.PORT ?? 3000, '127.0.0.1', () => {

@@ -37,12 +37,12 @@ app.use(express.json());
 
 function checkRequest(request, response, next) {
   const { body } = request;
-  const refuse = (status, error) => response.status(status).json({ error });
+  const reject = (status, error) => response.status(status).json({ error });
   // Authenticate first: a client that invents keys would have a budget for each of them.
-  if (!keys.has(request.get('x-api-key'))) refuse(401, 'No such key.');
-  else if (typeof body?.prompt !== 'string') refuse(400, 'Expected a prompt.');
+  if (!keys.has(request.get('x-api-key'))) reject(401, 'No such key.');
+  else if (typeof body?.prompt !== 'string') reject(400, 'Expected a prompt.');
   // A cost above the limit would never be admitted.
-  else if (estimate(body) > TOKENS_PER_MINUTE) refuse(413, 'The prompt is too long.');
+  else if (estimate(body) > TOKENS_PER_MINUTE) reject(413, 'The prompt is too long.');
   else next();
 }
 
