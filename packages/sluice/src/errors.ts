@@ -19,7 +19,7 @@ export interface ErrorCodes {
   ERR_INVALID_BUCKETS: never;
   /** `burst` is not an integer of at least 1, or the algorithm has no burst. */
   ERR_INVALID_BURST: never;
-  /** A cost in the `costs` of a policy is not an integer from 1 to the capacity. */
+  /** A cost in the `costs` of a policy is not an integer from 1 to its limit or `burst`. */
   ERR_INVALID_COSTS: never;
   /** `limit` or `burst`, multiplied by the window in ms, is above 2^53 - 1. */
   ERR_LIMIT_TOO_LARGE: never;
@@ -31,7 +31,7 @@ export interface ErrorCodes {
   ERR_INVALID_KEY: never;
   /** A cost is not an integer of at least 1. Only `peek` and `settle` accept 0. */
   ERR_INVALID_COST: never;
-  /** A cost is above the capacity of the policy, so it can never be admitted. */
+  /** A cost is above the limit or `burst` of the policy, so it can never be admitted. */
   ERR_COST_ABOVE_LIMIT: never;
   /** A check is not a list of 1 to 64 different limits. */
   ERR_INVALID_CHECK: never;
