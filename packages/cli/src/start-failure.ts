@@ -15,15 +15,15 @@ export function startFailure(error: Error, settings: Settings): Failure {
   const name = isGrpc ? 'grpc' : 'listen';
   const listen = settings[name]!;
   const where = listenText(listen);
-  const flag = `${flagOf(name)} (${variableOf(name)})`;
   if (code !== 'EADDRINUSE') {
-    const advice = `Use a local address and a port above 1023: ${flag}.`;
+    const setting = `${flagOf(name)} or ${variableOf(name)}`;
+    const advice = `Set ${setting} to an address of this machine with a port above 1023.`;
     return new Failure(`Cannot listen on ${where} (${code}). ${advice}`, EXIT_ERROR);
   }
   const other = listenText({ ...listen, port: listen.port + 1 });
   return new Failure(
-    `${where} is in use by another process. Stop it, or listen on another address, such as ` +
-      `${other}: ${flag}.`,
+    `${where} is in use by another process. Stop that process, or choose another address, ` +
+      `for example \`${flagOf(name)} ${other}\`.`,
     EXIT_ERROR,
   );
 }

@@ -179,8 +179,8 @@ describe('sluice serve', () => {
       const { code, stderr } = await sluice(['serve', '--listen', listen, ...words]);
       other.close();
       expect(stderr).toContain(
-        `error: ${listen} is in use by another process. Stop it, or listen on another address, ` +
-          `such as 127.0.0.1:${port + 1}: --listen (SLUICE_LISTEN).\n`,
+        `error: ${listen} is in use by another process. Stop that process, or choose another ` +
+          `address, for example \`--listen 127.0.0.1:${port + 1}\`.\n`,
       );
       expect(code).toBe(2);
     },
@@ -193,7 +193,7 @@ describe('sluice serve', () => {
     const { code, stderr } = await runSluice(['serve', '--listen', '127.0.0.1:0', '--grpc', grpc]);
     other.close();
     expect(stderr).toContain(`error: ${grpc} is in use by another process`);
-    expect(stderr).toContain('--grpc (SLUICE_GRPC)');
+    expect(stderr).toContain('for example `--grpc 127.0.0.1:');
     expect(code).toBe(2);
   });
 

@@ -1,7 +1,7 @@
 /** Text summary of a load run. */
 
 import { STATUS_CODES } from 'node:http';
-import { counted, countText, durationText, percentText } from 'sluice-traffic/format';
+import { countText, durationText, percentText } from 'sluice-traffic/format';
 import { columns, type Paint, visible } from '../output.ts';
 import { isDenial, type LoadReport } from './load.ts';
 
@@ -45,5 +45,9 @@ export function loadLines(report: LoadReport, paint: Paint): readonly string[] {
       `  ${visible(each.client)}`,
       `${countText(each.denied)} of ${countText(each.sent)} denied`,
     ]);
-  return [...lines, '', `most denied of ${counted(denied.length, 'client')}:`, ...columns(most)];
+  const heading =
+    denied.length > MAX_CLIENTS
+      ? `Most denied clients, ${MAX_CLIENTS} of ${countText(denied.length)}:`
+      : 'Denied clients:';
+  return [...lines, '', heading, ...columns(most)];
 }
