@@ -100,7 +100,7 @@ describe('docs/http-api.md', () => {
     expect(page).toContain(`up to ${MAX_CHECKS} checks`);
     expect(page).toContain(`at most ${MAX_LIMITS_OF_BATCH} limits in all`);
     expect(page).toContain(`up to ${MAX_ID_LENGTH} characters`);
-    expect(page).toContain(`at most ${MAX_OVERRIDES.toLocaleString('en')} of the API`);
+    expect(page).toContain(`at most ${MAX_OVERRIDES.toLocaleString('en')} overrides`);
     expect(page).toContain(
       `At most ${MAX_SHADOW_OVERRIDES.toLocaleString('en')} policies can be put`,
     );
