@@ -18,7 +18,7 @@ export const arrows = {
     'policy.ts': 'errors.ts algorithms/',
     'store.ts': 'algorithms/ type:*',
     'used-receipts.ts': 'type:decision.ts',
-    'idempotency/': './ type:decision.ts key.ts store.ts type:stores/memory/hash.ts',
+    'idempotency/': './ type:decision.ts heap.ts key.ts store.ts type:stores/memory/hash.ts',
     'failure/':
       './ algorithms/ clock.ts decision.ts errors.ts key.ts policy.ts store.ts stores/memory/',
     'stores/redis/':
@@ -71,6 +71,7 @@ export const arrows = {
     'policies.ts': [
       'config/model.ts overrides.ts shadow-overrides.ts slices.ts sluice sluice/engine',
     ].join(' '),
+    'receipts.ts': 'type:decision-service.ts type:sluice sluice/engine node:crypto',
     'decision-service.ts': [
       'config/model.ts overrides.ts policies.ts shadow-overrides.ts slices.ts sluice sluice/engine',
     ].join(' '),
@@ -110,8 +111,8 @@ export const arrows = {
     ].join(' '),
     'http-api/': [
       './ clock.ts config/model.ts decision-service.ts http/ overrides.ts policies.ts settings.ts',
-      'observe/ stores/ with-timeout.ts',
-      'type:app-context.ts sluice sluice/engine sluice/http zod type:node:http node:fs',
+      'observe/ receipts.ts stores/ with-timeout.ts',
+      'type:app-context.ts sluice sluice/engine sluice/http zod type:node:http node:crypto node:fs',
     ].join(' '),
     'dashboard/': './ http/ type:observe/ node:*',
     'cluster/process-group.ts': 'type:*',

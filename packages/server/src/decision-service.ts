@@ -6,7 +6,6 @@
  * replaces the policies between two decisions; counters live in the store and survive it.
  */
 import {
-  type Charge,
   type Check,
   type CheckResult,
   definePolicy,
@@ -21,7 +20,7 @@ import {
   type SyncStore,
   systemClock,
 } from 'sluice';
-import { type CostFields, jointDecision, keyText, normalizeKey } from 'sluice/engine';
+import { type CostFields, jointDecision, keyText } from 'sluice/engine';
 import type { PolicyConfig } from './config/model.ts';
 import { Overrides } from './overrides.ts';
 import { OWN_NAMES, ServedPolicies } from './policies.ts';
@@ -42,6 +41,8 @@ export interface ServiceDecision {
 export interface DecideOptions {
   readonly peek?: boolean | undefined;
   readonly id?: string | undefined;
+  /** The client that the record of the id is accounted to. */
+  readonly client?: string | undefined;
   readonly onFailure?: FailureAction | undefined;
   /** Skips the listeners: the caller combines several decisions and calls `notify` itself. */
   readonly isQuiet?: boolean;
@@ -165,12 +166,12 @@ export class DecisionService {
     limits: readonly Limit[],
     options = NO_OPTIONS,
   ): ServiceDecision | Promise<ServiceDecision> {
-    const { peek = false, id, onFailure, isQuiet = peek } = options;
+    const { peek = false, id, client, onFailure, isQuiet = peek } = options;
     const sync = this.#sync;
     if (sync !== undefined && id === undefined && limits.length === 1) {
       if (!this.#policies.hasShadow) return this.#decideOne(sync, limits, peek, isQuiet);
     }
-    const check: Check = { limits, peek, id: peek ? undefined : id, onFailure };
+    const check: Check = { limits, peek, id: peek ? undefined : id, client, onFailure };
     if (this.#policies.hasShadow) return this.#decideWithShadow(check, isQuiet);
     if (sync === undefined || limits.length === 0) return this.#decideLater(check, [], isQuiet);
     const result = sync.decideSync(check, systemClock.now());
@@ -269,17 +270,23 @@ export class DecisionService {
 
   /**
    * Replaces reserved costs by the actual ones, once for each receipt id. If the store reports an
-   * error with `notDone`, the receipt is still unused and can be settled again.
+   * error with `notDone`, the receipt is still unused and can be settled again. The used receipt is
+   * accounted to `client`, which must be the same each time.
    */
-  async settle(receipt: NamedReceipt, actual: number | readonly number[]): Promise<Refund> {
-    const adjustments = this.#policies.adjustments(receipt, actual);
-    const changes = await this.store.adjustOnce(keyText(receipt.id), adjustments);
+  async settle(
+    { id, charges }: NamedReceipt,
+    actual: number | readonly number[],
+    client?: string,
+  ): Promise<Refund> {
+    const adjustments = this.#policies.adjustments({ charges }, actual);
+    const { store } = this;
+    const changes = await store.adjustOnce(keyText(id), adjustments, undefined, undefined, client);
     if (changes === undefined) return { change: 0, used: true };
     return { change: changes.reduce((sum, change) => sum + change, 0), used: false };
   }
 
-  refund(receipt: NamedReceipt): Promise<Refund> {
-    return this.settle(receipt, 0);
+  refund(receipt: NamedReceipt, client?: string): Promise<Refund> {
+    return this.settle(receipt, 0, client);
   }
 
   async reset(policy: string, key: LimitRequest['key']): Promise<void> {
@@ -345,36 +352,3 @@ const MAX_INLINE_POLICIES = 1000;
 
 /** A small window, so that a probe key expires soon. */
 const PROBE: PolicyOptions = { limit: 1000, window: '1s', algorithm: 'fixed-window' };
-
-/** Returns the receipt of a decision, or undefined if nothing was charged. */
-export function receiptOf(decision: ServiceDecision, checkId?: string): NamedReceipt | undefined {
-  const { allowed, result, shadow, peek } = decision;
-  if (!allowed || peek) return undefined;
-  const enforced = result === undefined ? [] : chargesOf(result);
-  const charges = shadow.length === 0 ? enforced : [...enforced, ...shadow.flatMap(chargesOf)];
-  if (charges.length === 0) return undefined;
-  if (checkId === undefined) return { id: nextReceiptId(), charges };
-  // Not by shadow charges: a repeated check may charge those again, but not the enforced limits.
-  return { id: receiptIdOf(checkId, enforced.length > 0 ? enforced : charges), charges };
-}
-
-/**
- * Returns the receipt id of a check with an id. A repeated check has the same charges in every
- * process, and so the same receipt id. Other or later charges under the check id have another.
- */
-function receiptIdOf(checkId: string, charges: readonly Charge[]): string {
-  const parts = charges.map(({ policy, key, cost, atMs, degraded, local }) => [
-    ...[policy, key, cost, atMs],
-    ...[degraded, local],
-  ]);
-  return keyText(normalizeKey(`id:${checkId}:${JSON.stringify(parts)}`));
-}
-
-const chargesOf = (result: CheckResult): readonly Charge[] =>
-  (result as { receipt?: Receipt }).receipt?.charges ?? [];
-
-const RECEIPTS_OF = crypto.randomUUID().replaceAll('-', '').slice(0, 16);
-let receipts = 0;
-
-/** Returns a unique id: a random prefix of this process and a counter. */
-export const nextReceiptId = (): string => `${RECEIPTS_OF}${(receipts++).toString(36)}`;

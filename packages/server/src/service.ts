@@ -11,10 +11,11 @@ import { jsonHandler } from './envoy-rls/json-handler.ts';
 import { forwardAuthRoutes } from './forward-auth/routes.ts';
 import { AccessControl } from './http/access.ts';
 import { Certificates, loadWith } from './http/certificates.ts';
-import { type RouteName, Router } from './http/router.ts';
+import { type Handler, type RouteName, Router } from './http/router.ts';
 import { HttpServer } from './http/server.ts';
 import { adminRoutes } from './http-api/admin.ts';
 import { checkHandler } from './http-api/check.ts';
+import { clientsByAddress } from './http-api/clients.ts';
 import { learnEnded, sessionRoutes } from './http-api/session.ts';
 import { TokenAttempts } from './http-api/token-attempts.ts';
 import { EvictionLog } from './observe/eviction-log.ts';
@@ -53,11 +54,14 @@ export interface Service {
 function routes(app: AppContext): Router {
   const { decisionService, settings } = app;
   const router = new Router();
-  router.add('POST', '/v1/check', 'open', checkHandler(decisionService, false, settings.headers));
-  router.add('POST', '/v1/peek', 'open', checkHandler(decisionService, true, settings.headers));
+  const clientOf = clientsByAddress(settings);
+  const checks = (peek: boolean): Handler =>
+    checkHandler(decisionService, peek, clientOf, settings.headers);
+  router.add('POST', '/v1/check', 'open', checks(false));
+  router.add('POST', '/v1/peek', 'open', checks(true));
   router.add('POST', '/json', 'open', jsonHandler(app));
   forwardAuthRoutes(router, app);
-  adminRoutes(router, app);
+  adminRoutes(router, app, clientOf);
   sessionRoutes(router, app);
   healthRoutes(router, app);
   watchRoutes(router, app);

@@ -2,12 +2,8 @@ import { type CheckResult, memoryStore, type Store } from 'sluice';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { startRedis } from '../../../tools/servers/redis.mjs';
 import type { PolicyConfig } from '../src/config/model.ts';
-import {
-  DecisionService,
-  type LimitRequest,
-  type NamedReceipt,
-  receiptOf,
-} from '../src/decision-service.ts';
+import { DecisionService, type LimitRequest, type NamedReceipt } from '../src/decision-service.ts';
+import { receiptOf } from '../src/receipts.ts';
 import { openStore } from '../src/stores/index.ts';
 import { fallibleStore } from './fallible-store.ts';
 import { policy, settingsOf } from './running.ts';

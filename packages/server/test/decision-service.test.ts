@@ -4,9 +4,9 @@ import { describe, expect, test } from 'vitest';
 import {
   DecisionService,
   type LimitRequest,
-  receiptOf,
   type ServiceDecision,
 } from '../src/decision-service.ts';
+import { receiptOf } from '../src/receipts.ts';
 import { policy } from './running.ts';
 
 const POLICIES = [

@@ -1,5 +1,5 @@
 /** Clocks and timers. No other file reads the time. */
-import { Heap, type Timed } from './heap.ts';
+import { byTime, Heap, type Timed } from './heap.ts';
 
 export interface Clock {
   /** Returns whole milliseconds since the epoch. */
@@ -67,7 +67,7 @@ interface Timer extends Timed {
  */
 export class ManualClock implements Clock {
   #nowMs: number;
-  readonly #timers = new Heap<Timer>();
+  readonly #timers = new Heap<Timer>(byTime);
 
   constructor(startMs = 0) {
     this.#nowMs = startMs;

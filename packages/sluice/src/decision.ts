@@ -39,6 +39,8 @@ export interface CheckResult extends LimitDecision {
   readonly cached?: true;
   /** `false` if the limits are on several nodes: each was reserved, and refunded if denied. */
   readonly atomic?: false;
+  /** Set with an idempotency id: the `client` of the call that was charged. */
+  readonly client?: string;
 }
 
 export interface Degraded {

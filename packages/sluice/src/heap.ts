@@ -1,22 +1,30 @@
 /**
- * Binary heap of timed entries, earliest first. Entries that are due at the same time keep the
- * order in which they were added, or the order passed to `add`. Each entry stores its index, so
- * removing one takes O(log n).
+ * Binary heap, lowest rank first. Entries of the same rank keep the order in which they were added,
+ * or the order passed to `add`. Each entry stores its index, so removing one takes O(log n).
  */
 
-/** The fields that the heap uses. `add` sets `order`, and `at`, the index. */
-export interface Timed {
-  dueMs: number;
+/** The fields that the heap sets: `add` sets `order`, and `at`, the index. */
+export interface HeapEntry {
   order?: number;
   at?: number;
 }
 
-const isBefore = (one: Timed, other: Timed): boolean =>
-  (one.dueMs - other.dueMs || one.order! - other.order!) < 0;
+export interface Timed extends HeapEntry {
+  dueMs: number;
+}
 
-export class Heap<Entry extends Timed> {
+/** Ranks entries by time: the earliest is first. */
+export const byTime = ({ dueMs }: Timed): number => dueMs;
+
+export class Heap<Entry extends HeapEntry> {
   readonly #entries: Entry[] = [];
+  readonly #isBefore: (one: Entry, other: Entry) => boolean;
   #added = 0;
+
+  /** To change the rank of an entry, delete it and add it again. */
+  constructor(rankOf: (entry: Entry) => number) {
+    this.#isBefore = (one, other) => (rankOf(one) - rankOf(other) || one.order! - other.order!) < 0;
+  }
 
   get first(): Entry | undefined {
     return this.#entries[0];
@@ -40,10 +48,10 @@ export class Heap<Entry extends Timed> {
     let at = gap;
     for (;;) {
       let from = (at - 1) >> 1;
-      if (at === 0 || !isBefore(entry, entries[from])) {
+      if (at === 0 || !this.#isBefore(entry, entries[from])) {
         from = 2 * at + 1;
-        if (from + 1 < entries.length && isBefore(entries[from + 1], entries[from])) from++;
-        if (from >= entries.length || !isBefore(entries[from], entry)) break;
+        if (from + 1 < entries.length && this.#isBefore(entries[from + 1], entries[from])) from++;
+        if (from >= entries.length || !this.#isBefore(entries[from], entry)) break;
       }
       entries[at] = entries[from];
       entries[at].at = at;

@@ -28,6 +28,8 @@ export interface Check {
   readonly peek: boolean;
   /** Idempotency key: a check admitted under it within the longest window is not charged again. */
   readonly id?: string | undefined;
+  /** The client that the record of the id is accounted to. Default: one for all callers. */
+  readonly client?: string | undefined;
   /** What to do if the store fails. Default: the action of the policies. */
   readonly onFailure?: FailureAction | undefined;
 }
@@ -118,13 +120,15 @@ export interface Store {
   ): Promise<readonly number[]>;
   /**
    * Applies adjustments once for each receipt. If the receipt `id` was used before and could still
-   * have an effect, changes nothing and resolves to undefined.
+   * have an effect, changes nothing and resolves to undefined. The record is accounted to `client`,
+   * which must be the same whenever the receipt is used. Default: one for all callers.
    */
   adjustOnce?(
     id: string,
     adjustments: readonly Adjustment[],
     nowMs?: number,
     onSent?: OnSent,
+    client?: string,
   ): Promise<readonly number[] | undefined>;
   /**
    * Applies adjustments that no caller waits for, as soon as the store is reachable. Resolves when
@@ -172,6 +176,7 @@ export interface SyncStore extends Store {
     id: string,
     adjustments: readonly Adjustment[],
     nowMs: number,
+    client?: string,
   ): readonly number[] | undefined;
   resetSync(policy: Policy, key: string, nowMs: number): void;
   inspectSync(

@@ -78,8 +78,9 @@ export class HostedStore implements Store {
     adjustments: readonly Adjustment[],
     nowMs?: number,
     onSent?: OnSent,
+    client?: string,
   ): Promise<readonly number[] | undefined> {
-    return this.#connected((store) => store.adjustOnce(id, adjustments, nowMs, onSent));
+    return this.#connected((store) => store.adjustOnce(id, adjustments, nowMs, onSent, client));
   }
 
   reset(policy: Policy, key: string, nowMs?: number, onSent?: OnSent): Promise<void> {

@@ -6,15 +6,16 @@
  *     time    nowMs                                       no result; for the rest of the line
  *     check   count LIMIT*count                           RESULT*count
  *     peek    count LIMIT*count                           RESULT*count
- *     once    name count LIMIT*count                      (capacity RESULT)*count
+ *     once    name CLIENT count LIMIT*count               CLIENT (capacity RESULT)*count
  *     adjust  ADJUSTMENT                                  change
- *     settle  receipt count ADJUSTMENT*count              1 change*count, or 0 if it was used
+ *     settle  receipt CLIENT count ADJUSTMENT*count       1 change*count, or 0 if it was used
  *     reset   id key                                      0
  *     inspect id limit capacity key                       state, or 0
  *
  *     LIMIT   id limit capacity key cost
  *     ADJUSTMENT  LIMIT chargedAtMs delta
  *     RESULT  retryAfterMs remaining resetAfterMs laterMs
+ *     CLIENT  the client that a record is accounted to; empty if there is none
  *
  * `define` assigns a number to a policy; defining a number again deletes those after it. `laterMs`
  * is the time of the decision minus `nowMs`: a key never goes back in time, so the decision may be

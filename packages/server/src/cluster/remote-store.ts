@@ -9,7 +9,6 @@ import {
   type CheckResult,
   type KeyState,
   type Limit,
-  type LimitDecision,
   type LimitParams,
   type Policy,
   SluiceError,
@@ -106,10 +105,10 @@ export class RemoteStore implements Store {
     nowMs: number | undefined,
     recipient: Recipient<readonly CheckResult[]>,
   ): void {
-    const { limits, peek, id } = check;
+    const { limits, peek, id, client = '' } = check;
     if (!this.#add(new CheckOperation(check, recipient), nowMs, limits.length)) return;
     for (const { policy } of limits) this.#numbers.define(policy, this.#values);
-    if (id !== undefined) this.#values.push(KIND.once, id, limits.length);
+    if (id !== undefined) this.#values.push(KIND.once, id, client, limits.length);
     else this.#values.push(peek ? KIND.peek : KIND.check, limits.length);
     for (const limit of limits) this.#pushLimit(limit);
   }
@@ -136,6 +135,7 @@ export class RemoteStore implements Store {
     adjustments: readonly Adjustment[],
     nowMs?: number,
     onSent?: OnSent,
+    client = '',
   ): Promise<readonly number[] | undefined> {
     const { length } = adjustments;
     if (length > MAX_LIMITS) {
@@ -146,7 +146,7 @@ export class RemoteStore implements Store {
     const read = (results: Values): readonly number[] | undefined =>
       results.integer(0, 1) === 0 ? undefined : Array.from({ length }, () => readNumber(results));
     const write = (): void => {
-      this.#values.push(KIND.settle, id, length);
+      this.#values.push(KIND.settle, id, client, length);
       for (const each of adjustments) this.#pushAdjustment(each);
     };
     return this.#request(policies, nowMs, read, write, onSent);
@@ -325,16 +325,16 @@ class CheckOperation implements Operation {
   }
 
   read(results: Values, nowMs: number): void {
-    const { limits, peek } = this.check;
-    if (limits.length === 1) {
+    const { limits, peek, id } = this.check;
+    if (limits.length === 1 && id === undefined) {
       this.recipient.succeeded([this.#readLimit(results, nowMs, limits[0])]);
       return;
     }
-    const all: readonly LimitDecision[] = limits.map((limit) =>
-      this.#readLimit(results, nowMs, limit),
-    );
+    const client = id === undefined ? '' : results.text();
+    const all = limits.map((limit) => this.#readLimit(results, nowMs, limit));
     const taken = !peek && all.every(({ allowed }) => allowed);
-    this.recipient.succeeded([jointDecision(all, taken)]);
+    const result = all.length === 1 ? all[0] : jointDecision(all, taken);
+    this.recipient.succeeded([client === '' ? result : Object.assign(result, { client })]);
   }
 
   #readLimit(results: Values, nowMs: number, { policy, params, key, cost }: Limit): CheckResult {

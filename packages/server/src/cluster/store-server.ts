@@ -155,10 +155,15 @@ class Line {
     return Array.from({ length: count }, () => this.#limit());
   }
 
+  #client(): string | undefined {
+    return this.values.text() || undefined;
+  }
+
   #check(kind: number): Work {
     const id = kind === KIND.once ? this.values.text() : undefined;
+    const client = kind === KIND.once ? this.#client() : undefined;
     const limits = this.#limits();
-    const check: Check = { limits, peek: kind === KIND.peek, id };
+    const check: Check = { limits, peek: kind === KIND.peek, id, client };
     const { store } = this;
     const givenMs = this.#givenMs;
     return (results, nowMs) => {
@@ -186,13 +191,15 @@ class Line {
 
   #settle(): Work {
     const receipt = this.values.text();
+    const client = this.#client();
     const count = this.values.integer(0, MAX_LIMITS);
     const adjustments = Array.from({ length: count }, () => this.#adjustment());
     const { store } = this;
     const givenMs = this.#givenMs;
     return (results, nowMs) => {
       for (const each of adjustments) checkAdjustment(each);
-      const changes = store.adjustOnceSync(keyText(receipt), adjustments, givenMs ?? nowMs);
+      const atMs = givenMs ?? nowMs;
+      const changes = store.adjustOnceSync(keyText(receipt), adjustments, atMs, client);
       if (changes === undefined) results.push(0);
       else results.push(1, ...changes);
     };
@@ -241,6 +248,7 @@ function addResult(
   { limits, id }: Check,
   nowMs: number,
 ): void {
+  if (id !== undefined) results.push(result.client ?? '');
   // Avoids creating `result.limits` for a single limit.
   const all = limits.length === 1 ? [result] : result.limits;
   for (const { limit, retryAfterMs, remaining, resetAfterMs, atMs } of all) {

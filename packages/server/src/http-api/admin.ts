@@ -4,6 +4,7 @@ import type { AppContext } from '../app-context.ts';
 import { HttpError } from '../http/request-context.ts';
 import type { Handler, Router } from '../http/router.ts';
 import { audit } from './audit.ts';
+import type { ClientOf } from './clients.ts';
 import { eventsHandler } from './events.ts';
 import { inspectHandler, resetByPathHandler, resetHandler } from './keys.ts';
 import { openapiHandler } from './openapi.ts';
@@ -29,10 +30,10 @@ function reloadHandler({ configuration, log }: AppContext): Handler {
   };
 }
 
-export function adminRoutes(router: Router, app: AppContext): void {
+export function adminRoutes(router: Router, app: AppContext, clientOf: ClientOf): void {
   const { decisionService } = app;
-  router.add('POST', '/v1/refund', 'admin', refundHandler(decisionService));
-  router.add('POST', '/v1/settle', 'admin', settleHandler(decisionService));
+  router.add('POST', '/v1/refund', 'admin', refundHandler(decisionService, clientOf));
+  router.add('POST', '/v1/settle', 'admin', settleHandler(decisionService, clientOf));
   router.add('POST', '/v1/reset', 'admin', resetHandler(app));
   router.add('GET', '/v1/keys', 'admin', inspectHandler(app));
   router.add('GET', '/v1/keys/:policy/:key', 'admin', inspectHandler(app));

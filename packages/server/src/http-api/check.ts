@@ -11,6 +11,7 @@ import { asHttpError, badRequest, type RequestContext } from '../http/request-co
 import type { Handler } from '../http/router.ts';
 import { checkCharacters } from '../policies.ts';
 import { strayField } from './bodies.ts';
+import type { ClientOf } from './clients.ts';
 import { decisionText } from './decision-text.ts';
 import { MAX_CHECKS, MAX_ID_LENGTH } from './schemas.ts';
 
@@ -167,12 +168,13 @@ async function decideBatch(
   context: RequestContext,
   checks: readonly unknown[],
   peek: boolean,
+  client: string,
 ): Promise<void> {
   const validated = checks.map((check, at) =>
     validateCheck(decisionService, check, peek, `/checks/${at}`),
   );
   const pending: (ServiceDecision | Promise<ServiceDecision>)[] = validated.map(
-    ({ limits, id, onFailure }) => decisionService.decide(limits, { peek, id, onFailure }),
+    ({ limits, id, onFailure }) => decisionService.decide(limits, { peek, id, client, onFailure }),
   );
   // A failed check must not hide the charges of the others, so each has its own result.
   const settled = pending.some((each) => each instanceof Promise)
@@ -181,7 +183,7 @@ async function decideBatch(
   const texts = settled.map((each, at) => {
     if (each.status === 'fulfilled') {
       const { id, limits } = validated[at];
-      return decisionText(each.value, id, limits.length);
+      return decisionText(each.value, id, limits.length, client);
     }
     const { status, code, message } = asHttpError(each.reason, `/checks/${at}`);
     return JSON.stringify({ error: { status, code, detail: message } });
@@ -193,15 +195,17 @@ async function decideBatch(
 export function checkHandler(
   decisionService: DecisionService,
   peek: boolean,
+  clientOf: ClientOf,
   form?: HeaderForm,
 ): Handler {
   return (context) => {
     context.checkQuery('enforce');
     const isEnforced = context.flag('enforce');
     return context.useJson((body) => {
+      const client = clientOf(context);
       const batch = batchOf(body);
       if (batch !== undefined) {
-        if (!isEnforced) return decideBatch(decisionService, context, batch, peek);
+        if (!isEnforced) return decideBatch(decisionService, context, batch, peek, client);
         throw badRequest(
           'ERR_INVALID_OPTION',
           'Expected `enforce` with a single check, got a batch',
@@ -213,9 +217,9 @@ export function checkHandler(
           ? Object.fromEntries(fieldsOf(decision, limits, form))
           : undefined;
         const status = isEnforced ? statusOf(decision) : 200;
-        context.sendText(status, decisionText(decision, id, limits.length), fields);
+        context.sendText(status, decisionText(decision, id, limits.length, client), fields);
       };
-      const decision = decisionService.decide(limits, { peek, id, onFailure });
+      const decision = decisionService.decide(limits, { peek, id, client, onFailure });
       return decision instanceof Promise ? decision.then(send) : send(decision);
     });
   };

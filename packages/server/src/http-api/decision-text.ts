@@ -1,7 +1,8 @@
 /** Serializes decisions to JSON by concatenation, which avoids building objects. */
 import type { CheckResult, LimitDecision } from 'sluice';
 import { DecisionRecord } from 'sluice/engine';
-import { nextReceiptId, receiptOf, type ServiceDecision } from '../decision-service.ts';
+import type { ServiceDecision } from '../decision-service.ts';
+import { nextReceiptId, receiptOf } from '../receipts.ts';
 
 function limitText(limit: LimitDecision): string {
   return (
@@ -27,7 +28,7 @@ function resultText(result: CheckResult): string {
  * Fast path for one limit decided by the store: the text of the decision is reused for its only
  * limit, and the charge of the receipt for its policy and key.
  */
-function singleText(result: DecisionRecord, peek: boolean): string {
+function singleText(result: DecisionRecord, peek: boolean, client: string): string {
   const policy = JSON.stringify(result.policy);
   const key = JSON.stringify(result.key);
   const { allowed, cost, atMs } = result;
@@ -38,7 +39,8 @@ function singleText(result: DecisionRecord, peek: boolean): string {
   const cached = 'cached' in result ? ',"cached":true' : '';
   if (!allowed || peek) return `{${own},"limits":[{${own}}]${cached}}`;
   const charge = `{"policy":${policy},"key":${key},"cost":${cost},"atMs":${atMs}}`;
-  return `{${own},"limits":[{${own}}],"receipt":{"id":"${nextReceiptId()}","charges":[${charge}]}}`;
+  const id = nextReceiptId(client);
+  return `{${own},"limits":[{${own}}],"receipt":{"id":"${id}","charges":[${charge}]}}`;
 }
 
 /** Returns the JSON of a decision. `limits` is the number of limits of the check. */
@@ -46,15 +48,16 @@ export function decisionText(
   decision: ServiceDecision,
   checkId: string | undefined,
   limits: number,
+  client: string,
 ): string {
   const { result, shadow, peek } = decision;
   const isSingle = limits === 1 && checkId === undefined && result instanceof DecisionRecord;
-  if (isSingle && !('degraded' in result)) return singleText(result, peek);
+  if (isSingle && !('degraded' in result)) return singleText(result, peek, client);
   let text = result === undefined ? '{"allowed":true,"limits":[]' : `{${resultText(result)}`;
   if (shadow.length > 0) {
     text += `,"shadow":[${shadow.map((each) => `{${limitText(each)}}`).join(',')}]`;
   }
-  const receipt = receiptOf(decision, checkId);
+  const receipt = receiptOf(decision, checkId, client);
   if (receipt !== undefined) text += `,"receipt":${JSON.stringify(receipt)}`;
   return `${text}}`;
 }

@@ -26,7 +26,7 @@ import { algorithms } from '../algorithms/index.ts';
 import { type Clock, inNextTurn } from '../clock.ts';
 import { type Charge, type CheckResult, type Decision, jointDecision } from '../decision.ts';
 import { checkMethods, closed, expected } from '../errors.ts';
-import { Heap, type Timed } from '../heap.ts';
+import { byTime, Heap, type Timed } from '../heap.ts';
 import type { FailureAction } from '../policy.ts';
 import { type Adjustment, type Check, idOf, type Limit } from '../store.ts';
 import { KeyQueue, LinkedList, type QueueNode, ShardedMap } from './key-queue.ts';
@@ -81,7 +81,7 @@ export class Waiters {
   /** The waiters of each signal. One listener serves all of them. */
   readonly #signals = new ShardedMap<AbortSignal, LinkedList<Waiter>>();
   /** Queued waiters by deadline, and sleeping ones by wake-up time. */
-  readonly #timed = new Heap<Waiter>();
+  readonly #timed = new Heap<Waiter>(byTime);
   readonly #ready = new LinkedList<KeyQueue<Waiter>>();
   /** Lists of waiters to reject, each with its reason. */
   readonly #rejections: (readonly [LinkedList<Waiter>, unknown])[] = [];

@@ -97,13 +97,14 @@ export class Fallback {
     id: string,
     adjustments: readonly Adjustment[],
     nowMs = systemClock.now(),
+    client?: string,
   ): readonly number[] | undefined {
     const isLocal = adjustments.some(({ charge }) => charge.local);
     if (!isLocal || this.#local?.adjustOnceSync === undefined) {
       return this.adjust(adjustments, nowMs);
     }
     const own = adjustments.filter(({ charge }) => charge.local);
-    const changes = this.#local.adjustOnceSync(id, own.map(this.#shared, this), nowMs);
+    const changes = this.#local.adjustOnceSync(id, own.map(this.#shared, this), nowMs, client);
     if (changes === undefined) return undefined;
     const rest = [...changes];
     return adjustments.map(({ charge }) => (charge.local ? rest.shift()! : 0));
@@ -131,7 +132,7 @@ export class Fallback {
     this.#countsMs = Math.max(this.#countsMs, ...limits.map(receiptLifetimeMs));
     this.#usedMs = monotonicClock.now();
     if (this.#stopTimer === undefined) this.#release();
-    return this.#local.decideSync({ limits, peek: check.peek, id: check.id }, timeMs);
+    return this.#local.decideSync({ ...check, limits }, timeMs);
   }
 
   /** Releases the local store once all its charges have expired. */

@@ -59,7 +59,8 @@ class Guard implements GuardedStore {
     this.#removeListener = context.store.onReady?.(() => this.#domains.ready());
     const once = onceOf(context.store);
     if (once === undefined) return;
-    this.adjustOnce = (id, adjustments, nowMs) => this.#adjustOnce(once, id, adjustments, nowMs);
+    this.adjustOnce = (id, adjustments, nowMs, _onSent, client) =>
+      this.#adjustOnce(once, id, adjustments, nowMs, client);
   }
 
   get breaker(): BreakerState {
@@ -102,6 +103,7 @@ class Guard implements GuardedStore {
     id: string,
     adjustments: readonly Adjustment[],
     nowMs: number | undefined,
+    client: string | undefined,
   ): Promise<readonly number[] | undefined> {
     const { fallback, lateCharges } = this.#context;
     const [own, degraded] = split(adjustments);
@@ -109,11 +111,11 @@ class Guard implements GuardedStore {
     if (own.length > 0) {
       done = await this.#required(
         (domains) => domains.ofAdjustments(own),
-        (onSent) => once(id, own, nowMs, onSent),
+        (onSent) => once(id, own, nowMs, onSent, client),
       );
       if (done === undefined) return undefined;
     }
-    const changes = degraded.length === 0 ? [] : fallback.adjustOnce(id, degraded, nowMs);
+    const changes = degraded.length === 0 ? [] : fallback.adjustOnce(id, degraded, nowMs, client);
     if (changes === undefined) return own.length === 0 ? undefined : merge(adjustments, done, []);
     lateCharges.settle(degraded, nowMs);
     return merge(adjustments, done, changes);

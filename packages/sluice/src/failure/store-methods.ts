@@ -8,8 +8,8 @@ export function onceOf(store: Store): Once | undefined {
   if (store.adjustOnce !== undefined) return store.adjustOnce.bind(store);
   const sync = store as SyncStore;
   if (sync.adjustOnceSync === undefined) return undefined;
-  return async (id, adjustments, nowMs = systemClock.now()) =>
-    sync.adjustOnceSync!(id, adjustments, nowMs);
+  return async (id, adjustments, nowMs = systemClock.now(), _onSent, client) =>
+    sync.adjustOnceSync!(id, adjustments, nowMs, client);
 }
 
 export function inspectOf(store: Store): Store['inspect'] {

@@ -1,46 +1,65 @@
 /**
  * Records that expire, in bounded memory.
  *
- * Records belong to groups, one for each policy, and a group has two generations. When the current
- * generation is as old as the lifetime of its records, it replaces the previous one, which is
- * dropped as a whole. So a record is kept for one to two lifetimes, and nothing is ever searched.
- * If the bytes run out, the group with the most bytes drops its previous generation early. So of n
- * groups, one that needs at most 1/n of the bytes, and at most a quarter, loses no records to the
- * others.
+ * A record is accounted to a group, one for each policy and client, and found by its name alone, so
+ * a call repeated by another client finds it. If the bytes run out, the oldest record of the group
+ * with the most bytes is evicted. So of n groups, one that needs at most 1/n of the bytes loses no
+ * records to the others, however many those add.
+ *
+ * There is no timer. Each new record deletes up to two expired ones of its group, and of another.
  */
+import { Heap, type HeapEntry } from '../heap.ts';
 
-interface Group<T> {
+/** Estimated bytes of a group. They bound the number of groups. */
+const GROUP_BYTES = 300;
+const SHARDS = 64;
+
+interface Entry<T> {
+  readonly name: number;
+  readonly value: T;
+  readonly bytes: number;
+  readonly atMs: number;
+  after: Entry<T> | undefined;
+}
+
+interface Group<T> extends HeapEntry {
+  readonly name: string;
   lifetimeMs: number;
-  startMs: number;
-  /** Records from before this time may have been dropped early. */
-  droppedMs: number;
-  current: Map<number, T>;
-  currentBytes: number;
-  previous: Map<number, T>;
-  /** The bytes of both generations. */
+  /** The oldest and the newest record of a linked list. */
+  first?: Entry<T> | undefined;
+  last?: Entry<T> | undefined;
   bytes: number;
+  /** Records from before this time may have been evicted. */
+  evictedMs: number;
 }
 
 export class ExpiringRecords<T> {
+  #freeBytes: number;
+  /** By name, in shards: a growing `Map` is rehashed at once, 6 ms at 131,072 entries. */
+  readonly #shards = Array.from({ length: SHARDS }, () => new Map<number, Entry<T>>());
   readonly #groups = new Map<string, Group<T>>();
-  readonly #maxBytes: number;
+  /** The groups, most bytes first. */
+  readonly #heap = new Heap<Group<T>>(({ bytes }) => -bytes);
+  /** Iterates over the groups, to expire the records of one after the other. */
+  #order = this.#groups.values();
+  /** As `evictedMs` of a group, for groups that were evicted themselves. */
+  #evictedMs = 0;
 
   constructor(maxBytes: number) {
-    this.#maxBytes = maxBytes;
+    this.#freeBytes = maxBytes;
   }
 
-  /** Returns a record that is at most twice its lifetime old. */
-  get(group: string, name: number): T | undefined {
-    const own = this.#groups.get(group);
-    return own?.current.get(name) ?? own?.previous.get(name);
+  /** Returns a record that may have expired. */
+  get(name: number): T | undefined {
+    return this.#shards[name % SHARDS].get(name)?.value;
   }
 
-  /** Returns the time before which records of the group may have been dropped early. */
-  droppedMs(group: string): number {
-    return this.#groups.get(group)?.droppedMs ?? 0;
+  /** Returns the time before which records of the group may have been evicted. */
+  evictedMs(group: string): number {
+    return Math.max(this.#evictedMs, this.#groups.get(group)?.evictedMs ?? 0);
   }
 
-  /** Adds a record in O(number of groups). */
+  /** Adds a record in O(log n) for n groups. */
   set(
     group: string,
     name: number,
@@ -51,33 +70,59 @@ export class ExpiringRecords<T> {
   ): void {
     let own = this.#groups.get(group);
     if (!own) {
-      const empty = { current: new Map(), currentBytes: 0, previous: new Map(), bytes: 0 };
-      own = { ...empty, lifetimeMs, startMs: nowMs, droppedMs: 0 };
+      own = { name: group, lifetimeMs: 0, bytes: 0, evictedMs: 0 };
       this.#groups.set(group, own);
+      this.#resize(own, GROUP_BYTES + 2 * group.length);
     }
     own.lifetimeMs = Math.max(own.lifetimeMs, lifetimeMs);
-    own.current.set(name, value);
-    own.currentBytes += bytes;
-    own.bytes += bytes;
-    let sum = 0;
-    let largest = own;
-    for (const each of this.#groups.values()) {
-      const ageMs = nowMs - each.startMs;
-      // A clock that was set back also ends a generation, which would otherwise last too long.
-      if (Math.abs(ageMs) >= each.lifetimeMs) turn(each, nowMs, ageMs < 0);
-      sum += each.bytes;
-      if (each.bytes > largest.bytes) largest = each;
-    }
-    // At most a quarter in a generation, so that dropping one leaves a quarter of the newest.
-    if (sum > this.#maxBytes || own.currentBytes * 4 > this.#maxBytes) turn(largest, nowMs, true);
+    const entry: Entry<T> = { name, value, bytes, atMs: nowMs, after: undefined };
+    this.#shards[name % SHARDS].set(name, entry);
+    if (own.last) own.last.after = entry;
+    else own.first = entry;
+    own.last = entry;
+    this.#resize(own, bytes);
+    this.#expire(own, nowMs);
+    const { value: other = own, done } = this.#order.next();
+    if (done) this.#order = this.#groups.values();
+    this.#expire(other, nowMs);
+    while (this.#freeBytes < 0) this.#evict(this.#heap.first!);
   }
-}
 
-function turn<T>(group: Group<T>, nowMs: number, isEarly: boolean): void {
-  if (isEarly) group.droppedMs = Math.max(group.droppedMs, group.startMs);
-  group.previous = group.current;
-  group.bytes = group.currentBytes;
-  group.current = new Map();
-  group.currentBytes = 0;
-  group.startMs = nowMs;
+  /** Deletes up to two expired records, or the group if nothing of it counts. */
+  #expire(group: Group<T>, nowMs: number): void {
+    for (let most = 2; most > 0; most--) {
+      const ageMs = nowMs - (group.first?.atMs ?? group.evictedMs);
+      if (ageMs >= group.lifetimeMs) this.#shrink(group);
+    }
+  }
+
+  #evict(group: Group<T>): void {
+    // An empty group is kept for its time. If all are empty, that of all groups increases instead.
+    if (group.first) group.evictedMs = Math.max(group.evictedMs, group.first.atMs + 1);
+    else this.#evictedMs = Math.max(this.#evictedMs, group.evictedMs);
+    this.#shrink(group);
+  }
+
+  /** Deletes the oldest record, or an empty group. */
+  #shrink(group: Group<T>): void {
+    const { first } = group;
+    if (first) {
+      // The name may belong to a newer record.
+      const shard = this.#shards[first.name % SHARDS];
+      if (shard.get(first.name) === first) shard.delete(first.name);
+      group.first = first.after;
+      group.last = first.after && group.last;
+      this.#resize(group, -first.bytes);
+    } else if (this.#groups.delete(group.name)) {
+      this.#freeBytes += group.bytes;
+      this.#heap.delete(group);
+    }
+  }
+
+  #resize(group: Group<T>, change: number): void {
+    this.#heap.delete(group);
+    this.#freeBytes -= change;
+    group.bytes += change;
+    this.#heap.add(group);
+  }
 }

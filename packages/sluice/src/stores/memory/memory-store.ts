@@ -16,7 +16,7 @@ import { type CheckResult, jointDecision } from '../../decision.ts';
 import { checkFields, checkInteger, expected } from '../../errors.ts';
 import { Idempotency } from '../../idempotency/idempotency.ts';
 import type { Policy } from '../../policy.ts';
-import type { Adjustment, Check, KeyState, Limit, SyncStore } from '../../store.ts';
+import type { Adjustment, Check, KeyState, OnSent, SyncStore } from '../../store.ts';
 import { warnOnError } from '../../warning.ts';
 import { KeyedHash } from './hash.ts';
 import { type Evictor, isWide, PolicyTable } from './policy-table.ts';
@@ -94,11 +94,10 @@ class MemoryStore implements SyncStore, Evictor {
     return table;
   }
 
-  decideSync({ limits, peek, id }: Check, nowMs: number): CheckResult {
+  decideSync(check: Check, nowMs: number): CheckResult {
+    const { limits, peek, id } = check;
     if (id !== undefined) {
-      const decide = (copies: readonly Limit[]): CheckResult =>
-        this.decideSync({ limits: copies, peek: false }, nowMs);
-      return this.#idempotency.decideOnce(id, limits, nowMs, decide);
+      return this.#idempotency.decideOnce(check, nowMs, (copy) => this.decideSync(copy, nowMs));
     }
     const decideAll = (method: 'takeSync' | 'peekSync'): CheckResult[] =>
       limits.map(({ policy, params, key, cost }) =>
@@ -125,8 +124,9 @@ class MemoryStore implements SyncStore, Evictor {
     id: string,
     adjustments: readonly Adjustment[],
     nowMs: number,
+    client?: string,
   ): readonly number[] | undefined {
-    if (!this.#idempotency.useReceipt(id, adjustments, nowMs)) return undefined;
+    if (!this.#idempotency.useReceipt(id, adjustments, nowMs, client)) return undefined;
     return adjustments.map((adjustment) => this.adjustSync(adjustment, nowMs));
   }
 
@@ -165,8 +165,10 @@ class MemoryStore implements SyncStore, Evictor {
     id: string,
     adjustments: readonly Adjustment[],
     nowMs = systemClock.now(),
+    _onSent?: OnSent,
+    client?: string,
   ): Promise<readonly number[] | undefined> {
-    return this.adjustOnceSync(id, adjustments, nowMs);
+    return this.adjustOnceSync(id, adjustments, nowMs, client);
   }
 
   async reset(policy: Policy, key: string, nowMs = systemClock.now()): Promise<void> {
@@ -194,12 +196,9 @@ class MemoryStore implements SyncStore, Evictor {
   /** Deletes some expired keys of a table, and of another one in turn, which may get no calls. */
   sweep(table: PolicyTable, places: number, nowMs: number): void {
     table.sweep(places, nowMs);
-    let next = this.#sweepOrder.next();
-    if (next.done) {
-      this.#sweepOrder = this.#tables.values();
-      next = this.#sweepOrder.next();
-    }
-    if (next.value !== table) next.value!.sweep(places, nowMs);
+    const { value: other = table, done } = this.#sweepOrder.next();
+    if (done) this.#sweepOrder = this.#tables.values();
+    if (other !== table) other.sweep(places, nowMs);
   }
 
   /**

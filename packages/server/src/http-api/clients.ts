@@ -1,0 +1,42 @@
+/**
+ * The clients that idempotency ids and used receipts are accounted to: addresses, so that one
+ * client cannot evict the records of others.
+ */
+import { createHash } from 'node:crypto';
+import { clientAddress } from 'sluice/http';
+import type { RequestContext } from '../http/request-context.ts';
+import type { Settings } from '../settings.ts';
+
+/** Returns a short text that identifies the client of a request. */
+export type ClientOf = (context: RequestContext) => string;
+
+const HASH_LENGTH = 8;
+const MAX_CACHED = 4096;
+/** The client of requests without an address, such as those of closed connections. */
+const NO_ADDRESS = 'none';
+
+type AddressSettings = Pick<Settings, 'trustProxy' | 'forwardedHeader' | 'ipv6Prefix'>;
+
+export function clientsByAddress(settings: AddressSettings): ClientOf {
+  const { trustProxy, forwardedHeader, ipv6Prefix } = settings;
+  const addressOf = clientAddress({
+    ...{ forwardedHeader, ipv6Prefix },
+    ...(trustProxy !== undefined && { trustProxy }),
+    // Sign-ins and forwarded requests report the same problems.
+    onWarning: () => {},
+  });
+  const hashes = new Map<string, string>();
+  return (context) => {
+    const { remoteAddress } = context.request.socket;
+    if (remoteAddress === undefined) return NO_ADDRESS;
+    const address = addressOf(remoteAddress, (name) => context.header(name));
+    let hash = hashes.get(address);
+    if (hash === undefined) {
+      // Receipts contain it, and should not show addresses.
+      hash = createHash('sha256').update(address).digest('base64url').slice(0, HASH_LENGTH);
+      if (hashes.size >= MAX_CACHED) hashes.clear();
+      hashes.set(address, hash);
+    }
+    return hash;
+  };
+}

@@ -1,0 +1,69 @@
+/** Receipts of decisions, with ids by which all processes apply them at most once. */
+import { createHash } from 'node:crypto';
+import type { Charge, CheckResult, Receipt } from 'sluice';
+import { MAX_KEY_LENGTH } from 'sluice/engine';
+import type { NamedReceipt, ServiceDecision } from './decision-service.ts';
+
+/**
+ * Returns the receipt of a decision, or undefined if nothing was charged. `client` made the check.
+ * A repeated check has the client of the first one, so that both have the same receipt.
+ */
+export function receiptOf(
+  decision: ServiceDecision,
+  checkId?: string,
+  client?: string,
+): NamedReceipt | undefined {
+  const { allowed, result, shadow, peek } = decision;
+  if (!allowed || peek) return undefined;
+  const enforced = result === undefined ? [] : chargesOf(result);
+  const charges = shadow.length === 0 ? enforced : [...enforced, ...shadow.flatMap(chargesOf)];
+  if (charges.length === 0) return undefined;
+  if (checkId === undefined) return { id: nextReceiptId(client), charges };
+  // Not by shadow charges: a repeated check may charge those again, but not the enforced limits.
+  const id = receiptIdOf(checkId, enforced.length > 0 ? enforced : charges);
+  return { id: receiptId(id, (result ?? shadow[0]).client), charges };
+}
+
+/**
+ * Returns the receipt id of a check with an id. A repeated check has the same charges in every
+ * process, and so the same receipt id. Other or later charges under the check id have another.
+ */
+function receiptIdOf(checkId: string, charges: readonly Charge[]): string {
+  const parts = charges.map(({ policy, key, cost, atMs, degraded, local }) => [
+    ...[policy, key, cost, atMs],
+    ...[degraded, local],
+  ]);
+  const text = `id:${checkId}:${JSON.stringify(parts)}`;
+  if (text.length < MAX_KEY_LENGTH - MAX_CLIENT_LENGTH) return text;
+  return `sha256:${createHash('sha256').update(text).digest('hex')}`;
+}
+
+const chargesOf = (result: CheckResult): readonly Charge[] =>
+  (result as { receipt?: Receipt }).receipt?.charges ?? [];
+
+const RECEIPTS_OF = crypto.randomUUID().replaceAll('-', '').slice(0, 16);
+let receipts = 0;
+
+/** Returns a unique id: the client, a random prefix of this process and a counter. */
+export const nextReceiptId = (client?: string): string =>
+  receiptId(`${RECEIPTS_OF}${(receipts++).toString(36)}`, client);
+
+/** Adds the client to a receipt id: a used receipt is accounted to the client of its check. */
+const receiptId = (id: string, client?: string): string =>
+  client === undefined ? id : `${client}~${id}`;
+
+const MAX_CLIENT_LENGTH = 16;
+const CLIENT_PART = /^([\w-]{1,16})~(.+)$/s;
+
+/**
+ * Splits the id of a receipt into the client and the rest. If it has no client, as with receipts
+ * that the service did not issue, `caller` takes its place.
+ */
+export function splitReceipt(
+  receipt: NamedReceipt,
+  caller: string,
+): { readonly receipt: NamedReceipt; readonly client: string } {
+  const [, client, id] = CLIENT_PART.exec(receipt.id) ?? [];
+  if (client === undefined) return { receipt, client: caller };
+  return { receipt: { ...receipt, id }, client };
+}
