@@ -60,6 +60,28 @@ describe('sluice serve', () => {
     expect(stdout).not.toMatch(CONTROL);
   });
 
+  test.each([1, 2])('with %i worker(s), logs each warning about keys once', async (workers) => {
+    const limits = 'limits: [{ policy: few, key: header:x-api-key }]';
+    const ruleOf = (rule: string) =>
+      `  - { name: ${rule}, match: { path: /${rule} }, ${limits} }\n`;
+    const name = `warned-${workers}.yaml`;
+    const path = file(name, `${CONFIG}rules:\n${ruleOf('one')}`);
+    const service = keep(await serving(['--config', path, '--workers', String(workers)]));
+    const warnings = () => lines(service.stdout).filter(({ msg }) => msg === 'config warning');
+    const problem = (line: number, rule: string) =>
+      expect.stringMatching(new RegExp(`${name}:${line}:\\d+: .*\`${rule}\`.*got none`));
+    expect(warnings()).toMatchObject([{ level: 'warn', problem: problem(3, 'one') }]);
+    file(name, `${CONFIG}\nrules:\n${ruleOf('one')}${ruleOf('two')}`);
+    await service.printed(/config reloaded/);
+    await fetch(`${service.url}/v1/reload`, { method: 'POST' });
+    expect(warnings()).toMatchObject([
+      { problem: problem(3, 'one') },
+      { level: 'warn', problem: problem(5, 'two') },
+    ]);
+    const { code, stderr } = await service.stop();
+    expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
+  });
+
   test.each([1, 2])(
     'with %i worker(s), a reload of unchanged files is not counted',
     async (workers) => {

@@ -17,6 +17,7 @@ export type { ReloadReport } from './configuration.ts';
 export { makeLog, storeListeners } from './observe/log.ts';
 export { standardOutput } from './observe/log-output.ts';
 export { runUntilSignal } from './process.ts';
+export { ConfigWarnings } from './reload/config-warnings.ts';
 export { type ConfigWatch, type Reloadable, watchConfig } from './reload/watch-config.ts';
 export { type Service, type ServiceOptions, startService } from './service.ts';
 export {

@@ -3,6 +3,7 @@ import { Option } from 'commander';
 import {
   type Config,
   ConfigError,
+  ConfigWarnings,
   fingerprint,
   fingerprintOf,
   listenText,
@@ -67,7 +68,13 @@ async function serveUntilSignal(output: Output, found: Effective): Promise<void>
   if (logTo !== undefined) logTo.format = terminalLine(output);
   const log = makeLog(settings);
   for (const warning of warnings) log.warn(warning);
-  const load = (): Promise<Config> => loadConfigInThread(paths);
+  const configWarnings = new ConfigWarnings(log);
+  configWarnings.report(config);
+  const load = async (): Promise<Config> => {
+    const next = await loadConfigInThread(paths);
+    configWarnings.report(next);
+    return next;
+  };
   const base = { settings, log, config, load, ...(logTo !== undefined && { logTo }) };
   const { tlsCert, tlsKey } = settings;
   const others = tlsCert === undefined || tlsKey === undefined ? [] : [tlsCert, tlsKey];
