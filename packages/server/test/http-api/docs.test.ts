@@ -47,7 +47,7 @@ const normalize = (text: string): string =>
       /"(cells|allowed|denied|shadowAllowed|shadowDenied|degraded|fullest)":\[[^\]]*\]/g,
       '"$1":[]',
     )
-    .replace(/"id":"\w+"/g, '"id":"a"')
+    .replace(/"id":"[\w~-]+"/g, '"id":"a"')
     .replace(/(;t=|Retry-After: )\d+$/gm, '$1N')
     .replaceAll('\r', '')
     .trim();

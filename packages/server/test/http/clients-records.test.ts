@@ -113,7 +113,7 @@ describe('with memory for 100 receipts', () => {
     expect(await refund(VICTIM, receipt)).toEqual({ refunded: 3, used: false });
   });
 
-  test('a receipt is refunded once from any address, also after its record is evicted', async () => {
+  test('a receipt is refunded once from any address, even if its record is evicted', async () => {
     await startSmall(18_000);
     const { receipt } = await check(FLOODER, 'flooder');
     expect(await refund(FLOODER, receipt)).toEqual({ refunded: 3, used: false });

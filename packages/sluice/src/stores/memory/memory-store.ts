@@ -38,7 +38,7 @@ export interface MemoryStoreOptions {
   readonly maxKeys?: number;
   /**
    * The most bytes for idempotency ids, and as many again for used receipts. Default 33,554,432
-   * (32 MiB): about 60,000 ids of calls with one limit, or 200,000 receipts.
+   * (32 MiB): about 60,000 ids of calls with one limit, or 180,000 receipts.
    *
    *     memoryStore({ maxIdBytes: 2 ** 28 })
    */
