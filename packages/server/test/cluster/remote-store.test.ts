@@ -210,6 +210,41 @@ describe('RemoteStore', () => {
     for (const store of stores) await store.close();
   });
 
+  test('200,000 receipts of one client do not block those of another', {
+    timeout: 120_000,
+  }, async () => {
+    const stores = [await server.store('shared'), await server.store('shared')];
+    const policy = definePolicy('flooded', '10/1h');
+    const params = policy.params!;
+    const nowMs = 1_745_000_100_000;
+    const use = (call: number, id: string, atMs: number, client: string) => {
+      const charge = { policy: policy.name, key: 'k', cost: 1, atMs };
+      const adjustments = [{ policy, params, charge, delta: 0 }];
+      return stores[call % 2].adjustOnce(id, adjustments, nowMs, undefined, client);
+    };
+    for (let first = 0; first < 200_000; first += 5000) {
+      const calls = Array.from({ length: 5000 }, (_, at) => first + at);
+      await Promise.all(calls.map((call) => use(call, `flood ${call}`, nowMs, 'flooder')));
+    }
+    expect(await use(0, 'own', nowMs - 1000, 'victim')).toEqual([0]);
+    expect(await use(1, 'own', nowMs - 1000, 'victim')).toBeUndefined();
+    expect(await use(1, 'flood 0', nowMs, 'flooder')).toBeUndefined();
+    for (const store of stores) await store.close();
+  });
+
+  test('returns the client of the first call under an id', async () => {
+    const store = await server.store();
+    const policy = definePolicy('p', '10/1h');
+    const limits = [{ policy, params: policy.params!, key: 'k', cost: 1 }];
+    const decide = async (id?: string, client?: string) =>
+      (await store.decide([{ limits, peek: false, id, client }]))[0].client;
+    expect(await decide('one', 'a')).toBe('a');
+    expect(await decide('one', 'b')).toBe('a');
+    expect(await decide('two')).toBeUndefined();
+    expect(await decide(undefined, 'a')).toBeUndefined();
+    await store.close();
+  });
+
   test('adjustOnce, reset and inspect use the given time', async () => {
     const store = await server.store();
     const policy = definePolicy('p', { limit: 10, window: 1000, algorithm: 'token-bucket' });
