@@ -210,7 +210,9 @@ describe('a session', () => {
     await signIn(page);
     await page.getByRole('button', { name: 'Reset' }).click();
     const { value } = (await cookieOf(page.context()))!;
-    await running.request('DELETE', '/v1/session', undefined, { cookie: `sluice_session=${value}` });
+    await running.request('DELETE', '/v1/session', undefined, {
+      cookie: `sluice_session=${value}`,
+    });
     await page.getByText('Your session has expired.').waitFor();
     expect(await page.getByRole('dialog').count()).toBe(0);
     await signIn(page);

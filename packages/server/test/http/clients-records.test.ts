@@ -3,7 +3,7 @@ import { Agent } from 'node:http';
 import { memoryStore } from 'sluice';
 import { afterEach, describe, expect, test } from 'vitest';
 import { RunningGroup } from '../cluster/running-group.ts';
-import { askPlainly } from '../http-api/plain-request.ts';
+import { sendRequest } from '../http-api/plain-request.ts';
 import { policy, startRunning } from '../running.ts';
 
 const POLICIES = [policy('p', 1_000_000, '1h')];
@@ -20,7 +20,7 @@ afterEach(async () => {
 const agent = new Agent({ keepAlive: true });
 
 async function post(from: string, path: string, body: unknown) {
-  const { status, json } = await askPlainly(url + path, 'POST', {}, body, {
+  const { status, json } = await sendRequest(url + path, 'POST', {}, body, {
     localAddress: from,
     agent,
   });
