@@ -18,9 +18,9 @@ const ROUNDS = 15;
 const OPERATIONS = 400_000;
 
 /**
- * Speed: what is compared with whom, and the ratio that is needed. With 1,000 keys most calls are
- * over the limit of 100 a minute, with 1,000,000 none is. The last one is 1,000 keys again, under
- * a limit that is never reached; no ratio is needed there, it is for the whole picture.
+ * Speed comparisons: contender, peer and the required ratio, if any. With 1,000 keys most calls
+ * exceed the limit of 100 per minute, with 1,000,000 none does. The last one has 1,000 keys and a
+ * limit that is never reached; it has no required ratio.
  */
 const SPEEDS = [
   {
@@ -63,7 +63,7 @@ const SPEEDS = [
   },
 ];
 
-/** Bytes of live keys, each with so many entries: at most this many a key. */
+/** Maximum bytes per live key with the given number of entries. */
 const SIZES = [
   { name: OURS, keys: 1_000_000, entries: 1, most: 48 },
   { name: ENTRIES, keys: 1_000_000, entries: 1, most: 96 + 12 },

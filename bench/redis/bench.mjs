@@ -1,4 +1,4 @@
-/** The Redis benchmark: speed under load, what it costs client and server, and bytes. */
+/** The Redis benchmark: speed, client CPU and server time under load, and memory. */
 import { startRedis } from '../../tools/servers/redis.mjs';
 import { takeTurns, withContenders } from '../harness.mjs';
 import { bar, round } from '../report.mjs';
@@ -25,8 +25,8 @@ const WITHIN = { keys: 1000, limit: 1_000_000_000, windowMs: 60_000, admits: 'al
 const OVER = { keys: 4, limit: 1000, windowMs: 3_600_000, admits: 'none' };
 
 /**
- * What is compared with whom, by what, and what is needed, if anything: of speed at least so many
- * times as much, of what a decision costs the client or the server at most.
+ * Loads and comparisons: measure, contender, peer and the required ratio, if any. It is a minimum
+ * for speed and a maximum for client CPU and server time.
  */
 const LOADS = [
   {

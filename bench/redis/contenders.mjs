@@ -1,6 +1,6 @@
 /**
- * The contenders under load. Those with auto-pipelining show what the peers gain by a setting of
- * the client that sends the commands of one turn of the event loop together.
+ * The contenders under load. Peers also run with auto-pipelining, a client setting that sends the
+ * commands of one turn of the event loop together.
  */
 import { connect, expressStore, flexible, sluice, sortedSetLog } from './clients.mjs';
 import { underLoad } from './load.mjs';

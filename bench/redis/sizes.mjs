@@ -18,7 +18,7 @@ async function admitted(promise) {
     throw new Error('a call was denied, and so it has left nothing to measure');
 }
 
-/** Each call in a millisecond of its own, because those in the same one are one entry. */
+/** Makes each call in another millisecond, because calls of one millisecond share an entry. */
 async function fillLog(client, cost) {
   const clock = new ManualClock(Date.now());
   const policy = { algorithm: 'sliding-log', limit: CALLS * cost, window: WINDOW_MS };
@@ -73,7 +73,7 @@ export const SIZES = [
   { name: 'rate-limit-redis', unit: 'key', fill: fillExpressStore },
 ];
 
-/** All that the server keeps after `fill`, under whatever names, over the calls or keys. */
+/** Returns the memory of all stored keys after `fill`, divided by the number of calls or keys. */
 export async function bytesPerUnit(port, { unit, fill }) {
   const client = await connect(port);
   try {

@@ -1,4 +1,4 @@
-/** Requests that cost what a log says, against counting whole windows by brute force. */
+/** Replays of logs with costs, compared with brute force. */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -21,11 +21,11 @@ const MINUTE_MS = 60_000;
 const folder = mkdtempSync(join(tmpdir(), 'sluice-costs-'));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
-/** A table with the costs in a column of another name, some of them left out if they are 1. */
+/** Writes a table with a cost column `tokens`, in which some costs of 1 are empty. */
 async function readBack(requests: readonly MadeRequest[]): Promise<readonly Entry[]> {
   const rows = requests.map(({ timeMs, client, path, cost = 1 }, at) => {
-    const said = cost === 1 && at % 2 === 0 ? '' : cost;
-    return `${new Date(timeMs).toISOString()},${client},GET,${path ?? '/'},${said}`;
+    const written = cost === 1 && at % 2 === 0 ? '' : cost;
+    return `${new Date(timeMs).toISOString()},${client},GET,${path ?? '/'},${written}`;
   });
   const path = join(folder, 'access.csv');
   writeFileSync(path, ['time,client,method,path,tokens', ...rows, ''].join('\n'));

@@ -1,5 +1,5 @@
 /**
- * Plans against brute force, client by client, on logs that are really read. TRAFFIC_CAMPAIGN=full
+ * Compares plans of log files with brute force, client by client. TRAFFIC_CAMPAIGN=full
  * runs ten logs of 100,000 lines, otherwise three of 10,000.
  */
 import { type AlgorithmName, definePolicy, type PolicyOptions } from 'sluice';
@@ -23,7 +23,7 @@ const policy = (
   more: Partial<BrutePolicy> = {},
 ): BrutePolicy => ({ name, algorithm, limit, windowMs: 1000 * windowS, ...more });
 
-/** All five algorithms, alone and together, some in shadow. The second of each are today's. */
+/** All five algorithms, alone and combined, some in shadow mode; then the current policies. */
 const SETS: readonly (readonly [readonly BrutePolicy[], readonly BrutePolicy[]])[] = [
   [
     [policy('minute', 'sliding-log', 30, 60), policy('quarter', 'sliding-counter', 120, 900)],

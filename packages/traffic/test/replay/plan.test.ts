@@ -6,7 +6,7 @@ import { entriesOf, type MadeRequest } from './traffic.ts';
 
 const START_MS = Date.UTC(2026, 9, 10, 12, 0, 0);
 
-/** So many requests of a client, this far apart. */
+/** Returns requests of a client at a fixed interval. */
 const requests = (
   client: string,
   count: number,

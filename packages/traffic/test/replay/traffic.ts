@@ -1,4 +1,4 @@
-/** Made-up traffic for tests, the same for the same seed, and logs of it. */
+/** Random traffic for tests, the same for the same seed, and logs of it. */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -13,7 +13,7 @@ export interface MadeRequest {
   readonly cost?: number | undefined;
 }
 
-/** Numbers from 0 to 1. */
+/** Returns a generator of numbers from 0 to 1. */
 export function randomFrom(seed: number): () => number {
   let state = seed * 2654435761 + 1;
   return () => {
@@ -24,13 +24,13 @@ export function randomFrom(seed: number): () => number {
 
 const START_MS = Date.UTC(2026, 9, 10, 12, 0, 0);
 
-/** How many clients ask all the time, and how many in bursts. */
+/** Numbers of steady clients and of clients with bursts. */
 const STEADY = 8;
 const BURSTING = 30;
 
 /**
- * Requests over so many seconds: a few clients ask all the time, some come in bursts around every
- * tenth minute, most are rare. Times are whole seconds, as most logs have them.
+ * Returns requests over `spanS` seconds: a few steady clients, some with bursts around every tenth
+ * minute, and many with few requests. Times are whole seconds, as in most logs.
  */
 export function madeTraffic(seed: number, count: number, spanS: number): readonly MadeRequest[] {
   const random = randomFrom(seed);
@@ -50,13 +50,13 @@ export function madeTraffic(seed: number, count: number, spanS: number): readonl
   return all.sort((a, b) => a.timeMs - b.timeMs);
 }
 
-/** Every seventh has a network of IPv6, of which it uses three addresses. */
+/** Every seventh client uses three addresses of an IPv6 network. */
 function addressOf(number: number, random: () => number): string {
   if (number % 7 !== 0) return `198.51.${number >> 8}.${number & 255}`;
   return `2001:db8:${(1 + number).toString(16)}::${1 + Math.floor(random() * 3)}`;
 }
 
-/** The same requests with costs: most cost little, a few more than most limits. */
+/** Adds costs: most are low, a few above most limits. */
 export function withCosts(requests: readonly MadeRequest[], seed: number): readonly MadeRequest[] {
   const random = randomFrom(seed);
   return requests.map((each) => ({ ...each, cost: 1 + Math.floor(random() ** 6 * 40) }));
@@ -71,7 +71,7 @@ export function combinedLine({ timeMs, client, path = '/' }: MadeRequest): strin
   return `${client} - - [${stamp}] "GET ${path} HTTP/1.1" 200 5 "-" "-"`;
 }
 
-/** A folder for logs, which goes when the tests of a file are over. */
+/** Creates a folder for logs that is deleted after the tests of a file. */
 export function logFolder(): (name: string, requests: readonly MadeRequest[]) => string {
   const folder = mkdtempSync(join(tmpdir(), 'sluice-traffic-'));
   afterAll(() => rmSync(folder, { recursive: true, force: true }));
@@ -82,13 +82,13 @@ export function logFolder(): (name: string, requests: readonly MadeRequest[]) =>
   };
 }
 
-/** Reads a log and hands all of it on. */
+/** Reads a log and passes all its entries to `take`. */
 export async function readAll(path: string, take: (entries: readonly Entry[]) => void) {
   const reader = await LogReader.open([path]);
   for await (const batch of reader.entries()) take(batch);
 }
 
-/** Entries without a log, for times that are no whole seconds. */
+/** Creates entries without a log, whose times need not be whole seconds. */
 export const entriesOf = (requests: readonly MadeRequest[]): readonly Entry[] =>
   requests.map(({ timeMs, client, path = '/', cost }) => ({
     ...{

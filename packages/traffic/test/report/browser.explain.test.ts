@@ -14,7 +14,7 @@ describe('the report of an explanation', () => {
     opened = await open(result);
   });
 
-  /** The ticks of the picture, by what they say, with where they are drawn. */
+  /** Returns the ticks of the picture: their title and position. */
   const ticksOf = (page: Page): Promise<{ title: string; at: number; css: string[] }[]> =>
     page.locator('#window').evaluate((picture) => {
       const left = picture.getBoundingClientRect().left;

@@ -1,5 +1,5 @@
 /// <reference lib="dom" />
-/** The pages in a real browser without a network: what they show is what the results say. */
+/** Reports in Chromium without a network: their numbers and drawings agree with the results. */
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';

@@ -1,4 +1,4 @@
-/** Pages of results with costs say that they are, and in what numbers are counted. */
+/** Reports of logs with costs: the source of costs and the unit of the numbers. */
 import { definePolicy } from 'sluice';
 import { describe, expect, test } from 'vitest';
 import {
