@@ -196,9 +196,12 @@ class MemoryStore implements SyncStore, Evictor {
   /** Deletes some expired keys of a table, and of another one in turn, which may get no calls. */
   sweep(table: PolicyTable, places: number, nowMs: number): void {
     table.sweep(places, nowMs);
-    const { value: other = table, done } = this.#sweepOrder.next();
-    if (done) this.#sweepOrder = this.#tables.values();
-    if (other !== table) other.sweep(places, nowMs);
+    let next = this.#sweepOrder.next();
+    if (next.done) {
+      this.#sweepOrder = this.#tables.values();
+      next = this.#sweepOrder.next();
+    }
+    if (next.value !== table) next.value!.sweep(places, nowMs);
   }
 
   /**
