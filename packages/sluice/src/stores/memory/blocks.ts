@@ -2,36 +2,37 @@
  * Allocator of blocks of one size, for the logs of one policy.
  *
  * Blocks are parts of chunks. Chunks of all block sizes have the same length, so that another size
- * can reuse a released chunk. A pool keeps up to two, because an unused array is freed only at the
- * next garbage collection. The first chunk starts with one block and doubles when it is full, so
- * that a policy with few keys takes little memory. A chunk of more than 64 words is released when
- * its last block is freed.
+ * can reuse a released chunk. A pool keeps up to two released chunks, because an unused array is
+ * freed only at the next garbage collection. The first chunk starts with one block and doubles when
+ * it is full, so that a policy with few keys takes little memory. A chunk of more than 64 words is
+ * released when its last block is freed.
  *
- * Free blocks form a list by their first word. A link is relative to the following block, so new
- * memory, which is zero, is already a list of free blocks.
+ * Free blocks form a linked list: the first word of each refers to the next free block, relative to
+ * the adjacent block. So new memory, which is zero, is already a list of free blocks.
  */
 export type Words = Uint32Array | Float64Array;
 
 const CHUNK_WORDS = 8192;
-/** A block number is its chunk number, followed by this many bits for its place there. */
+/** A block number is the chunk number, followed by this many bits for the place in the chunk. */
 const PLACE_BITS = 10;
 const PLACE_MASK = 2 ** PLACE_BITS - 1;
-const MAX_POOLED = 2;
-/** Chunks up to this size are kept, so that a short log that is created again reuses one. */
-const KEPT_WORDS = 64;
+const MAX_POOLED_CHUNKS = 2;
+/** Chunks up to this size are never released, so that short logs do not allocate one each time. */
+const MAX_KEPT_WORDS = 64;
 
 export class Blocks {
   readonly #wide: boolean;
   readonly #blockWords: number;
-  /** The number of blocks in a chunk. */
+  /** Number of blocks in a chunk. */
   readonly #count: number;
   readonly #chunks: (Words | undefined)[] = [];
-  /** For each chunk, the number of blocks in use, and the first free block. */
+  /** Number of blocks in use, by chunk. */
   readonly #used: number[] = [];
+  /** First free block, by chunk. */
   readonly #free: number[] = [];
   /** The chunk from which blocks are allocated until it is full. */
   cursor = 0;
-  /** The number of blocks in use, over all chunks. */
+  /** Number of blocks in use, over all chunks. */
   used = 0;
 
   /** Released chunks, shared with the other block sizes of the same width. */
@@ -44,12 +45,12 @@ export class Blocks {
     this.#count = Math.max(Math.floor(CHUNK_WORDS / blockWords), 1);
   }
 
-  /** Returns the words of a block's chunk. `allocate` may replace them. */
+  /** Returns the words of a block's chunk. The next `allocate` may replace the array. */
   wordsOf(block: number): Words {
     return this.#chunks[block >>> PLACE_BITS]!;
   }
 
-  /** Returns where a block begins in its chunk. */
+  /** Returns the index of a block's first word in its chunk. */
   startOf(block: number): number {
     return (block & PLACE_MASK) * this.#blockWords;
   }
@@ -68,7 +69,7 @@ export class Blocks {
       words = grown;
       this.#chunks[at] = words;
     }
-    // A 32-bit word holds a negative link modulo 2^32.
+    // `| 0` restores a negative link, which a 32-bit word holds modulo 2^32.
     this.#free[at] = (place + 1 + words[start]) | 0;
     this.#used[at] = (this.#used[at] ?? 0) + 1;
     this.used++;
@@ -82,17 +83,18 @@ export class Blocks {
     words[this.startOf(block)] = this.#free[at] - place - 1;
     this.#free[at] = place;
     this.used--;
-    if (--this.#used[at] > 0 || words.length <= KEPT_WORDS) return;
+    if (--this.#used[at] > 0 || words.length <= MAX_KEPT_WORDS) return;
     this.#free[at] = 0;
     this.#chunks[at] = undefined;
-    if (words.length === CHUNK_WORDS && this.#pool.length < MAX_POOLED) this.#pool.push(words);
+    if (words.length === CHUNK_WORDS && this.#pool.length < MAX_POOLED_CHUNKS)
+      this.#pool.push(words);
   }
 
   /**
-   * Returns a chunk with a free block. Goes from chunk to chunk, each until it is full. Starts over
-   * at the first one if there is at least one free block per chunk on average (half a block, if
-   * chunks have one block). So the search takes constant amortized time, and after a burst the
-   * blocks in use gather in few chunks.
+   * Returns the index of a chunk with a free block. Uses one chunk until it is full, then the next.
+   * After the last chunk, starts again with the first if there is more than one free block per
+   * chunk on average (half a block, if chunks have one block). So the search takes constant
+   * amortized time, and after a burst the blocks in use gather in few chunks.
    */
   #chunkWithRoom(): number {
     while (this.#free[this.cursor] >= this.#count) {

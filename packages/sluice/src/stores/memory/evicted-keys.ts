@@ -1,5 +1,5 @@
 /**
- * Upper bounds for evicted keys that still count, in fixed memory: a count-min sketch of maxima.
+ * Upper bounds of what evicted keys have used, in fixed memory: a count-min sketch of maxima.
  *
  * Each key has one cell in each of two rows, chosen by the two halves of its keyed hash. A cell
  * holds the largest use, and the latest expiry, of all keys that were evicted into it:
@@ -7,19 +7,21 @@
  *     | used | untilMs |
  *
  * An evicted key that returns starts with the smaller value of its two cells. That is never less
- * than the key has used, so eviction cannot free a key from its limit. It is more only if other
- * evicted keys share both of its cells. With n such keys the probability is at most (n / cells)^2.
+ * than the key has used, so eviction cannot free a key from its limit. It is more only if both
+ * cells are shared with other evicted keys. With n evicted keys in the sketch and m cells per row,
+ * the probability of that is at most (n / m)^2.
  */
 
 const ROWS = 2;
-const CELL = 2;
+const NUMBERS_PER_CELL = 2;
 
 export class EvictedKeys {
   /** Results of the last `find`: the key has used at most `used`, which expires at `untilMs`. */
   used = 0;
   untilMs = 0;
-  /** When the last cell expires, and when the last key was added. */
+  /** When the last cell expires. */
   latestMs = 0;
+  /** When the last key was added. */
   addedMs = 0;
   readonly #cells: Float64Array;
   readonly #size: number;
@@ -27,10 +29,10 @@ export class EvictedKeys {
   /** `size` is the number of cells in a row. A cell takes 16 bytes. */
   constructor(size: number) {
     this.#size = size;
-    this.#cells = new Float64Array(ROWS * size * CELL);
+    this.#cells = new Float64Array(ROWS * size * NUMBERS_PER_CELL);
   }
 
-  /** Adds a key that has used `used` until `untilMs`. Overwrites expired cells. */
+  /** Adds a key that has used `used`, which expires at `untilMs`. Overwrites expired cells. */
   add(low: number, high: number, used: number, untilMs: number, nowMs: number): void {
     this.latestMs = Math.max(this.latestMs, untilMs);
     this.addedMs = nowMs;
@@ -41,7 +43,7 @@ export class EvictedKeys {
     }
   }
 
-  /** Returns whether a key may have been evicted and still counts. Sets `used` and `untilMs`. */
+  /** Whether a key may have been evicted with charges that have not expired. Sets the results. */
   find(low: number, high: number, nowMs: number): boolean {
     const cells = this.#cells;
     const [one, other] = this.#cellsOf(low, high);
@@ -50,11 +52,11 @@ export class EvictedKeys {
     return this.untilMs > nowMs;
   }
 
-  /** Returns the start of the key's cell in each row. */
+  /** Returns the index of the key's cell in each of the two rows. */
   #cellsOf(low: number, high: number): readonly number[] {
     const scale = this.#size / 2 ** 32;
     return [low, high].map(
-      (hash, row) => (row * this.#size + Math.floor((hash >>> 0) * scale)) * CELL,
+      (hash, row) => (row * this.#size + Math.floor((hash >>> 0) * scale)) * NUMBERS_PER_CELL,
     );
   }
 }

@@ -1,18 +1,18 @@
 /**
  * A keyed hash of strings, so that clients cannot choose keys that collide.
  *
- * HalfSipHash-1-3: one round per word and three to finish. It is the 32-bit variant of SipHash,
- * which the hash tables of several languages use for the same reason. A word is two characters or
- * the length. The state starts from 128 secret bits. The result is 64 bits, folded from both halves
- * of the final state.
+ * HalfSipHash-1-3: one round per word and three final rounds. It is the 32-bit variant of SipHash,
+ * which the hash tables of several languages use for the same reason. A word is two characters; the
+ * last word is the length. The state starts from 128 secret bits. Each half of the 64-bit result is
+ * the exclusive or of two words of the final state.
  *
  * Two keys with the same hash are treated as one key. With 64 bits, the probability that any two of
  * a million keys collide is about 1 in 37 million.
  */
 
 /**
- * Called as `codeAt.call(text, index)`. In a process with a class derived from `String`, as some
- * Redis clients have, V8 would otherwise look `charCodeAt` up again for each character.
+ * Called as `codeAt.call(text, index)`. Some Redis clients define a class derived from `String`. In
+ * such a process, V8 would look up `text.charCodeAt` again for each character.
  */
 const codeAt = ''.charCodeAt;
 

@@ -13,10 +13,10 @@
  * To compare: `npm run bench -- memory` with `USE_HOT_KEYS` on and off. The code that uses the
  * cache stays in `KeyTable.find`: in a method of its own, a check took 10 % longer.
  *
- * The cache never decides on its own: a hit counts only if the row still has the hash of the key.
+ * A cached key is used only if its row still has the hash of the key.
  */
 
-/** Switches the cache on. All results are the same without it. */
+/** Whether the cache is used. It does not change any result. */
 export const USE_HOT_KEYS = true;
 
 /** Words per slot: the two halves of the hash, and the row. */
@@ -24,7 +24,10 @@ export const SLOT_WORDS = 3;
 /** See `KeyedHash`. A copy in this module, because an imported one is slower. */
 const codeAt = ''.charCodeAt;
 
-/** Returns the slot of a key, modulo the number of slots: consecutive numbers differ in it. */
+/**
+ * Returns a number whose low bits are the slot of a key. It depends on the last three characters,
+ * so that keys with consecutive numbers at the end have different slots.
+ */
 export function slotOf(key: string): number {
   const last = key.length - 1;
   const slot = codeAt.call(key, last);
@@ -34,10 +37,10 @@ export function slotOf(key: string): number {
 
 /**
  * Returns the number of slots for a table. A small table has few, so that a policy with few keys
- * takes little memory. With more than two sizes, the arrays are slower: 220 ns instead of 155 ns
- * per check at 1,000 keys.
+ * takes little memory. With more than two sizes, access to the arrays is slower: 220 ns instead of
+ * 155 ns per check at 1,000 keys.
  */
 export const slotsFor = (capacity: number): number => (capacity > 64 ? 1024 : 16);
 
-/** Whether to cache a key that was found by its hash: seldom, so that hot keys stay cached. */
-export const isAdmitted = (): boolean => USE_HOT_KEYS && Math.random() < 0.01;
+/** Whether to cache a key that was found by its hash: 1 in 100, so that hot keys stay cached. */
+export const shouldCache = (): boolean => USE_HOT_KEYS && Math.random() < 0.01;

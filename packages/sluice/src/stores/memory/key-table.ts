@@ -2,49 +2,53 @@
  * The keys of one policy: a hash table that grows and shrinks incrementally.
  *
  * Rows are in the order of their hashes, so a larger table has the same order, with more empty
- * places. While it is resized, every insertion and removal moves some rows from the start of the
- * old table to the end of the new one, which reuses the chunks that the old one has left. The hash
- * of a key determines in which of the two tables it is.
+ * places. The place that a hash determines is its home, see `rows.ts`. During a resize, every
+ * insertion and removal moves some rows from the start of the old table to the end of the new one.
+ * The new table reuses the chunks that the old one no longer needs. The hash of a key determines in
+ * which of the two tables it is.
  */
 import type { State } from '../../algorithms/algorithm.ts';
 import { copyOf } from '../../key.ts';
 import { KeyedHash } from './hash.ts';
-import { isAdmitted, SLOT_WORDS, slotOf, slotsFor, USE_HOT_KEYS } from './hot-keys.fast-path.ts';
+import { SLOT_WORDS, shouldCache, slotOf, slotsFor, USE_HOT_KEYS } from './hot-keys.fast-path.ts';
 import { CHUNK_BITS, CHUNK_ROWS, IN_NEW_TABLE, ROW_WORDS, Rows, wordAt } from './rows.ts';
 
-const SMALLEST = 16;
-/** The load above which a table grows, and below which it shrinks. */
-const FULLEST = 0.85;
-const EMPTIEST = 0.2;
-/** Places of the old table moved at each change. More than 10 finish a resize before the next. */
-const MOVES = 16;
+const MIN_CAPACITY = 16;
+/** A table grows above the first load, and shrinks below the second. */
+const MAX_LOAD = 0.85;
+const MIN_LOAD = 0.2;
+/** Places of the old table to move per change. With 10 or more, one resize ends before the next. */
+const MOVED_PER_CHANGE = 16;
 /**
- * The number of consecutive places that a sweep visits before it jumps to another block. Sweeping
- * the table from start to end would empty one part of it, and the rows of the full part would have
- * no room when the table shrinks. A stride by the golden ratio spreads the blocks evenly.
+ * Number of consecutive places that a sweep visits before it jumps to another block. Sweeping the
+ * table from start to end would empty one part of it, and the rows of the full part would have no
+ * room when the table shrinks. A stride of 2^32 divided by the golden ratio spreads the blocks
+ * evenly.
  */
-const BLOCK = 64;
-const STRIDE = 0x9e3779b1;
-/** A smaller table keeps no spare chunks: they would be a large part of its memory. */
-const SPARED_ROWS = CHUNK_ROWS;
-/** The number of recently added keys that are kept for eviction. */
-const RECENT = 8;
+const SWEEP_BLOCK = 64;
+const SWEEP_STRIDE = 0x9e3779b1;
+/** A smaller table keeps no released chunks: they would be a large part of its memory. */
+const MIN_CAPACITY_TO_SPARE = CHUNK_ROWS;
+/** Number of recently added keys whose hashes are kept, as candidates for eviction. */
+const RECENT_KEYS = 8;
+
 export class KeyTable extends KeyedHash {
   size = 0;
-  /** Released chunks. */
+  /** Released chunks, for reuse. */
   readonly #spare: Float64Array[] = [];
-  #old = new Rows(SMALLEST, this.#spare);
-  /** The table being migrated to; the same as `#old` if there is no resize. */
+  #old = new Rows(MIN_CAPACITY, this.#spare);
+  /** The table to which rows are moved; the same as `#old` if there is no resize. */
   #new = this.#old;
   /** Rows with a home before this place of the old table are in the new one. */
   #moved = 0;
-  /** The hash at whose home the current block of a sweep starts, and the position in it. */
-  #block = 0;
-  #turn = 0;
+  /** The current block of a sweep starts at the home of this hash. */
+  #blockHash = 0;
+  /** Number of places of the current block that the sweep has visited. */
+  #blockOffset = 0;
   /** A row with the hash of the key to add and zero cells. */
   readonly #row = new Int32Array(ROW_WORDS);
   /** Ring buffer of the low halves of the hashes of recently added keys. */
-  readonly #recent = new Int32Array(RECENT);
+  readonly #recent = new Int32Array(RECENT_KEYS);
   #nextRecent = 0;
   /** State of a xorshift generator, so that `draw` does not depend on a mocked `Math.random`. */
   #seed = 1;
@@ -61,7 +65,7 @@ export class KeyTable extends KeyedHash {
 
   /**
    * Returns the row of a key, or -1, and points `state` at it. If the key is not cached, keeps its
-   * hash for `insert`. In one piece, see `hot-keys.fast-path.ts`.
+   * hash for `insert`. One long function, because it is faster, see `hot-keys.fast-path.ts`.
    */
   find(key: string, state: State): number {
     const slot = slotOf(key) & this.#lastSlot;
@@ -80,7 +84,7 @@ export class KeyTable extends KeyedHash {
     ) {
       this.hash(key);
       const { low, high } = this;
-      row = this.#markOf(low);
+      row = this.#tableTag(low);
       rows = this.#rowsOf(row);
       place = rows.home(low);
       words = rows.words[place >>> CHUNK_BITS];
@@ -96,7 +100,7 @@ export class KeyTable extends KeyedHash {
         word = wordAt(place);
       }
       row |= place;
-      if (isAdmitted()) {
+      if (shouldCache()) {
         this.#texts[slot] = copyOf(key);
         slots.set([low, high, row], at);
       }
@@ -116,22 +120,22 @@ export class KeyTable extends KeyedHash {
 
   /** Adds the key that the last `find` did not find. Returns its row, with zero cells. */
   insert(): number {
-    this.#change(1);
+    this.#changeSize(1);
     const { low } = this;
     this.#row[0] = low;
     this.#row[1] = this.high;
     this.#recent[this.#nextRecent] = low;
-    this.#nextRecent = (this.#nextRecent + 1) % RECENT;
-    const mark = this.#markOf(low);
-    return this.#rowsOf(mark).add(this.#row, 0) | mark;
+    this.#nextRecent = (this.#nextRecent + 1) % RECENT_KEYS;
+    const tag = this.#tableTag(low);
+    return this.#rowsOf(tag).add(this.#row, 0) | tag;
   }
 
-  /** Removes a row. Other rows may have other numbers after it. */
+  /** Removes a row. The numbers of other rows may change. */
   remove(row: number): void {
     this.#rowsOf(row).remove(row & ~IN_NEW_TABLE);
-    // Another row may have moved to its place, which the sweep must visit.
-    if (this.#turn > 0) this.#turn--;
-    this.#change(-1);
+    // Another row may have moved to the place of the removed one, so the sweep visits it again.
+    if (this.#blockOffset > 0) this.#blockOffset--;
+    this.#changeSize(-1);
   }
 
   /** Points `state` at the cells of a row. */
@@ -148,8 +152,8 @@ export class KeyTable extends KeyedHash {
   /** Returns the row of the eighth most recently added key, or -1 if it was removed. */
   recent(): number {
     const low = this.#recent[this.#nextRecent];
-    for (let late = 0; ; late++) {
-      const row = this.#rowAt(low, late);
+    for (let offset = 0; ; offset++) {
+      const row = this.#rowAt(low, offset);
       if (row < 0 || this.#rowsOf(row).lowAt(row & ~IN_NEW_TABLE) === low) return row;
     }
   }
@@ -162,34 +166,35 @@ export class KeyTable extends KeyedHash {
       seed ^= seed >>> 17;
       seed ^= seed << 5;
       this.#seed = seed;
-      // A few places later, because rows may also be after the last home.
+      // Up to 7 places after the home, because rows may also be after the last home.
       const row = this.#rowAt(seed, seed & 7);
       if (row >= 0) return row;
     }
   }
 
-  /** Returns the next row of a sweep over all places, or -1 for an empty place. */
+  /** Returns the row at the next place of a sweep over all places, or -1 if it is empty. */
   nextSwept(): number {
-    const row = this.#rowAt(this.#block, this.#turn++);
-    // A block ends at an empty place, so that rows far after their homes are visited too.
-    if (row < 0 && this.#turn >= BLOCK) {
-      this.#block += STRIDE;
-      this.#turn = 0;
+    const row = this.#rowAt(this.#blockHash, this.#blockOffset++);
+    // A block continues up to an empty place, so that rows far after their homes are visited too.
+    if (row < 0 && this.#blockOffset >= SWEEP_BLOCK) {
+      this.#blockHash += SWEEP_STRIDE;
+      this.#blockOffset = 0;
     }
     return row;
   }
 
-  /** Returns the row `late` places after the home of a hash, or -1 if the place is empty. */
-  #rowAt(low: number, late: number): number {
-    const mark = this.#markOf(low);
-    const rows = this.#rowsOf(mark);
-    const place = rows.home(low) + late;
+  /** Returns the row `offset` places after the home of a hash, or -1 if the place is empty. */
+  #rowAt(low: number, offset: number): number {
+    const tag = this.#tableTag(low);
+    const rows = this.#rowsOf(tag);
+    const place = rows.home(low) + offset;
     // A small table is shorter than a block.
     const found = rows.words[place >>> CHUNK_BITS]?.[wordAt(place)];
-    return found ? place | mark : -1;
+    return found ? place | tag : -1;
   }
 
-  #markOf(low: number): number {
+  /** Returns the tag bit of a row with this hash: `IN_NEW_TABLE`, or 0 for the old table. */
+  #tableTag(low: number): number {
     return this.#old.home(low) < this.#moved ? IN_NEW_TABLE : 0;
   }
 
@@ -198,18 +203,18 @@ export class KeyTable extends KeyedHash {
   }
 
   /** Updates the size, starts a resize if necessary, and continues the current one. */
-  #change(by: number): void {
+  #changeSize(by: number): void {
     this.size += by;
     const { capacity } = this.#new;
     let factor = 1;
-    if (this.size > capacity * FULLEST) factor = capacity < CHUNK_ROWS ? 2 : 1.2;
-    else if (this.size < capacity * EMPTIEST && capacity > SMALLEST) factor = 0.5;
+    if (this.size > capacity * MAX_LOAD) factor = capacity < CHUNK_ROWS ? 2 : 1.2;
+    else if (this.size < capacity * MIN_LOAD && capacity > MIN_CAPACITY) factor = 0.5;
     if (factor !== 1) {
       this.#move(Number.POSITIVE_INFINITY);
       this.#new = new Rows(Math.ceil(capacity * factor), this.#spare);
       this.#resizeCache();
     }
-    this.#move(MOVES);
+    this.#move(MOVED_PER_CHANGE);
   }
 
   /** Moves rows of some places of the old table to the new one. */
@@ -218,7 +223,7 @@ export class KeyTable extends KeyedHash {
     const rows = this.#new;
     if (rows === old) return;
     const end = Math.min(this.#moved + places, old.capacity);
-    // Stops only before an empty place: later rows then have their homes after it.
+    // Stops only at an empty place, because all rows after it have their homes after it.
     for (; this.#moved < end || old.lowAt(this.#moved) !== 0; this.#moved++) {
       const chunk = this.#moved >>> CHUNK_BITS;
       const words = old.words[chunk];
@@ -227,20 +232,21 @@ export class KeyTable extends KeyedHash {
       words[at] = 0;
       if (at + ROW_WORDS === words.length) {
         this.#spare.push(old.cells[chunk]);
-        // The new table may reuse the chunk, in which the hot-key cache must find nothing.
+        // The new table may reuse the chunk, so the hot-key cache must not read it as the old one.
         old.words[chunk] = new Int32Array();
       }
     }
     const part = this.#moved / old.capacity;
-    rows.reach(part * rows.capacity + BLOCK);
+    rows.reach(part * rows.capacity + SWEEP_BLOCK);
     if (part < 1) return;
     // A large table keeps two chunks for its next growth, because freed memory may stay resident.
     this.#spare.push(...old.cells.slice(this.#moved >>> CHUNK_BITS));
-    this.#spare.splice(rows.capacity < SPARED_ROWS ? 0 : 2);
+    this.#spare.splice(rows.capacity < MIN_CAPACITY_TO_SPARE ? 0 : 2);
     this.#old = rows;
     this.#moved = 0;
   }
-  /** Fits the hot-key cache to the table. Clears it if the number of slots changes. */
+
+  /** Sets the size of the hot-key cache for that of the table. Clears the cache if it changes. */
   #resizeCache(): void {
     const slots = slotsFor(this.#new.capacity);
     if (slots === this.#texts.length) return;

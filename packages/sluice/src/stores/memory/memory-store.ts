@@ -2,13 +2,13 @@
  * The memory store: one table of keys for each policy, and one cap on the keys of all policies.
  *
  * There is no timer. An expired key is overwritten when it is used again. With every new key and
- * every 64th decision, the store looks at a few rows and deletes the expired ones.
+ * every 64th decision of a policy, the store checks a few rows and deletes the expired ones.
  *
  * When the cap is reached, a key of the policy with the most keys is evicted. So each of n policies
  * that hold keys is guaranteed `maxKeys / n` keys, regardless of the others. Within a policy, the
- * least used key of a sample is evicted, see `PolicyTable.evict`. A sketch of fixed size
- * (`EvictedKeys`) keeps what evicted keys have used. It may overcount and never undercounts, so a
- * flood of keys cannot free a key from its limit.
+ * key of a random sample that has used the least is evicted, see `PolicyTable.evict`. A sketch of
+ * fixed size (`EvictedKeys`) stores an upper bound of what each evicted key has used, so a flood of
+ * keys cannot free a key from its limit.
  */
 import type { LimitParams } from '../../algorithms/algorithm.ts';
 import { systemClock } from '../../clock.ts';
@@ -21,31 +21,31 @@ import { warnOnError } from '../../warning.ts';
 import { KeyedHash } from './hash.ts';
 import { type Evictor, isWide, PolicyTable } from './policy-table.ts';
 
-/** A key that was evicted while it still counted. */
+/** Passed to `onEviction` when a key is evicted whose charges have not expired. */
 export interface Eviction {
   readonly policy: string;
-  /** The number of keys per policy that other policies cannot evict. This policy holds more. */
+  /** Number of keys per policy that other policies cannot evict. This policy holds more. */
   readonly guaranteedKeys: number;
 }
 
 export interface MemoryStoreOptions {
   /**
-   * The most keys over all policies. Default 1,000,000, which takes about 43 MB, or 51 MB after
-   * keys were evicted that still counted.
+   * Maximum number of keys over all policies. Default 1,000,000, which takes about 43 MB, or 51 MB
+   * once keys were evicted whose charges had not expired.
    *
    *     memoryStore({ maxKeys: 50_000 })
    */
   readonly maxKeys?: number;
   /**
-   * The most bytes for idempotency ids, and as many again for used receipts. Default 33,554,432
-   * (32 MiB): about 60,000 ids of calls with one limit, or 180,000 receipts.
+   * Maximum bytes for idempotency ids, and the same number again for used receipts. Default
+   * 33,554,432 (32 MiB): about 60,000 ids of calls with one limit, and 180,000 receipts.
    *
    *     memoryStore({ maxIdBytes: 2 ** 28 })
    */
   readonly maxIdBytes?: number;
   /**
-   * Called when a key is evicted that still counts. In a flood of keys, that can be every call.
-   * Default: none. `store.evicted` counts evictions.
+   * Called when a key is evicted whose charges have not expired. During a flood of keys, that can
+   * happen with every call. By default evictions are only counted, in `store.evicted`.
    *
    *     memoryStore({ onEviction: ({ policy }) => evictions.inc({ policy }) })
    */
@@ -53,24 +53,24 @@ export interface MemoryStoreOptions {
 }
 
 const DEFAULT_MAX_KEYS = 1_000_000;
-/** Places have 30-bit numbers, and up to a third of them are empty. */
+/** Row numbers have 30 bits, and up to a third of the rows of a growing table are empty. */
 const MAX_KEYS = 2 ** 29;
 const DEFAULT_ID_BYTES = 2 ** 25;
-/** Cells in a row of a sketch per guaranteed key of a policy: 8 bytes per key in total. */
+/** Cells in each of the two rows of a sketch, per guaranteed key: 8 bytes per key in total. */
 const CELLS_PER_KEY = 1 / 4;
 const MIN_CELLS = 64;
-/** Places to sweep for each new key. Some are empty, and some have keys that still count. */
+/** Places to sweep for each new key. Many of them are empty or hold keys that have not expired. */
 const SWEPT_PER_KEY = 8;
 
 class MemoryStore implements SyncStore, Evictor {
   readonly #maxKeys: number;
   readonly #onEviction: MemoryStoreOptions['onEviction'];
-  /** Equal policies, such as before and after a reload, share a table. */
+  /** A policy keeps its table if only its limit changes, for example after a reload. */
   readonly #tables = new Map<string, PolicyTable>();
   readonly #tableOfPolicy = new WeakMap<Policy, PolicyTable>();
   size = 0;
   evicted = 0;
-  /** Set while several limits are charged. No key may be evicted between them. */
+  /** True while the limits of one check are charged. No key may be evicted in between. */
   #isCharging = false;
   readonly #idempotency: Idempotency;
   /** Iterates over the tables, to sweep one after the other. */
@@ -104,8 +104,8 @@ class MemoryStore implements SyncStore, Evictor {
         this.open(policy)[method](params, key, cost, nowMs),
       );
     if (limits.length === 1) return decideAll(peek ? 'peekSync' : 'takeSync')[0];
-    // Limits are charged only if all of them fit. An eviction in between could change the result
-    // for a key without a row, so it waits until all limits are charged.
+    // Limits are charged only if all of them allow the call. An eviction in between could change
+    // the result for a key without a row, so keys are evicted after all limits are charged.
     const results = decideAll('peekSync');
     const taken = !peek && results.every((result) => result.allowed);
     if (!taken) return jointDecision(results, false);
@@ -193,7 +193,7 @@ class MemoryStore implements SyncStore, Evictor {
     if (!this.#isCharging) this.#evictFor(table, 1, nowMs);
   }
 
-  /** Deletes some expired keys of a table, and of another one in turn, which may get no calls. */
+  /** Sweeps `table`, and one other table in turn, because a table without calls is not swept. */
   sweep(table: PolicyTable, places: number, nowMs: number): void {
     table.sweep(places, nowMs);
     let next = this.#sweepOrder.next();
@@ -205,8 +205,8 @@ class MemoryStore implements SyncStore, Evictor {
   }
 
   /**
-   * Evicts a key of the policy with the most keys, if there is no room for `more` keys. `incoming`
-   * counts with the keys that are about to be added, so a policy within its share loses none.
+   * Evicts a key of the policy with the most keys, if there is no room for `more` keys. The size of
+   * `incoming` includes the key that is about to be added: a policy within its share loses none.
    */
   #evictFor(incoming: PolicyTable, more: 0 | 1, nowMs: number): void {
     if (this.size + more <= this.#maxKeys) return;
@@ -221,7 +221,11 @@ class MemoryStore implements SyncStore, Evictor {
   }
 }
 
-/** Creates a store in the memory of this process, for a limiter that one process uses. */
+/**
+ * Creates a store in the memory of this process. Other processes do not see its counters.
+ *
+ *     const store = memoryStore({ maxKeys: 50_000 });
+ */
 export function memoryStore(options: MemoryStoreOptions = {}): SyncStore {
   checkFields(options, ['maxKeys', 'maxIdBytes', 'onEviction']);
   const { maxKeys = DEFAULT_MAX_KEYS, maxIdBytes = DEFAULT_ID_BYTES, onEviction } = options;

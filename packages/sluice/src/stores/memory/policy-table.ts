@@ -1,6 +1,6 @@
 /**
- * The keys of one policy: a hash table, the slab with the entries of logs, and the algorithm that
- * reads and writes them. The `Evictor` limits the keys of all policies together.
+ * The keys of one policy: a hash table of states, a slab with the entries of sliding logs, and the
+ * algorithm that reads and writes both. The `Evictor` limits the keys of all policies together.
  */
 import {
   type Algorithm,
@@ -23,31 +23,31 @@ import { EvictedKeys } from './evicted-keys.ts';
 import { KeyTable } from './key-table.ts';
 import { EntrySlab } from './slab.ts';
 
-/** The most places that one sweep looks at. */
+/** Maximum number of places that one sweep checks, and the number of decisions between sweeps. */
 const MAX_SWEPT = 64;
 
-/** Windows and limits below this have entries that fit 32-bit words. */
-const NARROW = 2 ** 31;
+/** If the window and the limit are below this, the entries fit in 32-bit words. */
+const NARROW_BOUND = 2 ** 31;
 
-/** Whether the entries of a policy need more than 32 bits. With a limit by key, they might. */
+/** Whether the entries of a policy may need more than 32 bits. A limit per key has no bound. */
 export function isWide({ windowMs, params }: Policy): boolean {
-  return windowMs >= NARROW || params === undefined || params.limit >= NARROW;
+  return windowMs >= NARROW_BOUND || params === undefined || params.limit >= NARROW_BOUND;
 }
 
-/** The cap on the keys of all policies. */
+/** Limits the number of keys over all policies. */
 export interface Evictor {
-  /** The number of keys of all tables. Each table adds and subtracts its own. */
+  /** Number of keys of all tables. Each table adds and subtracts its own keys. */
   size: number;
-  /** The number of cells in a row of `EvictedKeys`. */
+  /** Number of cells in a row of `EvictedKeys`. */
   readonly evictedCells: number;
   /** Called before a key is added to `table`. */
   makeRoom(table: PolicyTable, nowMs: number): void;
-  /** Called every 64 decisions, so that expired keys are deleted also without new keys. */
+  /** Called every 64 decisions, so that expired keys are deleted even if no key is added. */
   sweep(table: PolicyTable, places: number, nowMs: number): void;
 }
 
-/** The number of keys that are compared to evict one. */
-const SAMPLED = 16;
+/** Number of random keys that are compared to evict one. */
+const SAMPLE_SIZE = 16;
 
 export class PolicyTable implements SyncPolicyTable {
   readonly name: string;
@@ -55,7 +55,7 @@ export class PolicyTable implements SyncPolicyTable {
   readonly #evictor: Evictor;
   readonly #algorithm: Algorithm;
   readonly #table = new KeyTable();
-  /** Points at the current row. */
+  /** Points at the row that was found last. */
   readonly #state: State;
   /** The state of keys that have no row. */
   readonly #blank: State;
@@ -63,15 +63,16 @@ export class PolicyTable implements SyncPolicyTable {
   #found: State;
   readonly #result: AlgorithmResult = { free: 0, resetAfterMs: 0 };
   /** The params with the largest capacity so far, to compare the use of keys. */
-  #largest: LimitParams | undefined;
-  /** The number of places that are due for a sweep. */
-  #sweepsDue = 0;
-  /** Evicted keys that still count; created with the first one. */
+  #largestParams: LimitParams | undefined;
+  /** Number of places that are due for a sweep. */
+  #placesDue = 0;
+  /** What evicted keys have used; created when the first key with unexpired charges is evicted. */
   #evicted: EvictedKeys | undefined = undefined;
-  /** The number of decisions until the next sweep. */
+  /** Number of decisions until the next sweep. */
   #untilSweep = MAX_SWEPT;
-  /** The time of the last sweep, and how long no key may expire after a clock jump. */
-  #lastMs = 0;
+  /** Time of the last sweep. */
+  #lastSweepMs = 0;
+  /** After a clock jump: for how long no key is deleted, see `#floorMs`. */
   #holdMs = 0;
 
   constructor(policy: Policy, evictor: Evictor) {
@@ -96,17 +97,17 @@ export class PolicyTable implements SyncPolicyTable {
     const result = this.#result;
     const algorithm = this.#algorithm;
     const row = this.#table.find(key, state);
-    // After `find`: the row loads from memory while the clock is read.
+    // The clock is read after `find`, so that the row loads from memory meanwhile.
     const timeMs = givenMs ?? systemClock.now();
     if (row < 0 || --this.#untilSweep < 0 || algorithm.knownMs(state, params) > timeMs) {
-      return this.#takePrepared(row, params, key, cost, timeMs);
+      return this.#takeSlowPath(row, params, key, cost, timeMs);
     }
     const waitMs = algorithm.decide(state, params, timeMs, cost, true, result);
     return new DecisionRecord(this.name, key, cost, params.capacity, waitMs, timeMs, result);
   }
 
   /** The slow path of `takeSync`, in a function of its own so that V8 can inline the fast path. */
-  #takePrepared(
+  #takeSlowPath(
     row: number,
     params: LimitParams,
     key: string,
@@ -119,7 +120,7 @@ export class PolicyTable implements SyncPolicyTable {
       return this.takeSync(params, key, cost, nowMs);
     }
     if (row < 0 && this.#evicted !== undefined) {
-      // A key that is denied because of evicted keys gets no row.
+      // A key that is denied because of its upper bound in `#evicted` gets no row.
       const peeked = this.peekSync(params, key, cost, nowMs);
       if (!peeked.allowed) return peeked;
     }
@@ -155,7 +156,7 @@ export class PolicyTable implements SyncPolicyTable {
     let entryCount = 0;
     const cells = [...state.cells.slice(state.at, state.at + CELLS)];
     if (algorithm.keepsEntries) {
-      // The pointers are meaningful only to this store.
+      // The last cell says where the entries are in the slab, which only this table can use.
       cells[CELLS - 1] = 0;
       const knownMs = cells[0] - params.windowMs;
       const collect = (atMs: number, cost: number) => entries.push({ atMs, cost });
@@ -185,7 +186,7 @@ export class PolicyTable implements SyncPolicyTable {
       const { untilMs } = this.#evicted;
       // A row with nothing used takes precedence over the sketch, which other keys share.
       this.#insert(nowMs);
-      this.#algorithm.restore(state, this.#largest!, nowMs, 0, untilMs);
+      this.#algorithm.restore(state, this.#largestParams!, nowMs, 0, untilMs);
     }
   }
 
@@ -210,9 +211,9 @@ export class PolicyTable implements SyncPolicyTable {
   /**
    * Evicts one key of a table that is not empty. Returns whether the key still counted.
    *
-   * Of a random sample, the key is evicted that has used the least of its limit, expired keys
-   * first. If all of them are at their limit, a recently added key that is not at its limit is
-   * evicted, else the one that resets first. `#evicted` keeps what the key has used.
+   * Selects the key of a random sample that has used the least, which is 0 for expired keys. If all
+   * of them are at their limit, a recently added key is compared too. Of keys that have used the
+   * same, the one that expires first is evicted. `#evicted` keeps what the key has used.
    */
   evict(nowMs: number): boolean {
     const table = this.#table;
@@ -222,14 +223,14 @@ export class PolicyTable implements SyncPolicyTable {
     let soonestMs = Number.POSITIVE_INFINITY;
     const consider = (row: number): void => {
       if (row < 0) return;
-      const use = Math.min(this.#usedOf(row, nowMs) / this.#largest!.capacity, 1);
+      const use = Math.min(this.#usedOf(row, nowMs) / this.#largestParams!.capacity, 1);
       const untilMs = state.cells[state.at];
       if (use > least || (use === least && untilMs >= soonestMs)) return;
       victim = row;
       least = use;
       soonestMs = untilMs;
     };
-    for (let drawn = 0; drawn < SAMPLED; drawn++) consider(table.draw());
+    for (let drawn = 0; drawn < SAMPLE_SIZE; drawn++) consider(table.draw());
     if (least >= 1) consider(table.recent());
     const used = this.#usedOf(victim, nowMs);
     if (used > 0) {
@@ -246,29 +247,30 @@ export class PolicyTable implements SyncPolicyTable {
     const state = this.#state;
     const result = this.#result;
     const algorithm = this.#algorithm;
-    const params = this.#largest!;
+    const params = this.#largestParams!;
     this.#table.point(state, row);
     const knownMs = algorithm.knownMs(state, params);
-    // With a limit by key, `params` are not the key's own, by which it might expire too early.
+    // With a limit per key, `params` may belong to another key, so this key could seem to have
+    // used less by now than it has. Its latest known time is safe.
     const timeMs = this.#policy.params === undefined ? knownMs : Math.max(nowMs, knownMs);
     if (state.cells[state.at] <= nowMs) return 0;
     algorithm.decide(state, params, timeMs, 0, false, result);
     return params.capacity - result.free;
   }
 
-  /** Looks at the next places and deletes expired rows. */
+  /** Checks the next `places` places, at most `MAX_SWEPT`, and deletes expired rows. */
   sweep(places: number, nowMs: number): void {
     const table = this.#table;
     const state = this.#state;
     const floorMs = this.#floorMs(nowMs);
     const { latestMs = Number.POSITIVE_INFINITY, addedMs = 0 } = this.#evicted ?? {};
-    // All cells have expired, or the clock that wrote them was wrong by more than a window.
+    // All cells of the sketch have expired, or were written by a clock more than a window ahead.
     if (latestMs <= floorMs || addedMs - nowMs > this.#policy.windowMs) this.#evicted = undefined;
-    this.#sweepsDue = Math.min(this.#sweepsDue + places, table.size);
+    this.#placesDue = Math.min(this.#placesDue + places, table.size);
     if (floorMs === 0) return;
-    // Sweeps that were due while no key could expire are made up for, a few at a time.
-    for (let looked = 0; looked < MAX_SWEPT && this.#sweepsDue > 0; looked++) {
-      this.#sweepsDue--;
+    // Places that were due while no key could be deleted are checked now, a few at a time.
+    for (let visited = 0; visited < MAX_SWEPT && this.#placesDue > 0; visited++) {
+      this.#placesDue--;
       const row = table.nextSwept();
       if (row < 0) continue;
       table.point(state, row);
@@ -277,16 +279,17 @@ export class PolicyTable implements SyncPolicyTable {
   }
 
   /**
-   * Returns the time up to which expired keys may be deleted, allowing for clock errors. A clock
-   * that jumps a day ahead makes every key look expired, and the keys must still exist when it is
-   * corrected. So after a jump, ahead or back, no key is deleted until the clock has advanced by a
-   * quarter of a window, in which a further jump counts as a small step. A key is also kept for a
-   * window after its expiry, so that the clock may step back by less than that.
+   * Returns the time up to which keys must have expired to be deleted, or 0 if none may be deleted.
+   * Allows for clock errors: a clock that jumps a day ahead makes every key look expired, and the
+   * keys must still exist when it is corrected. So after a jump, ahead or back, no key is deleted
+   * until the clock has advanced by a quarter of a window, to which each sweep adds at most a
+   * sixteenth of a window. A key is also kept for a window after its expiry, so that the clock may
+   * step back by less than that.
    */
   #floorMs(nowMs: number): number {
     const { windowMs } = this.#policy;
-    const stepMs = nowMs - this.#lastMs;
-    this.#lastMs = nowMs;
+    const stepMs = nowMs - this.#lastSweepMs;
+    this.#lastSweepMs = nowMs;
     const isJump = stepMs < 0 || stepMs > windowMs / 4;
     if (isJump && this.#holdMs <= 0) this.#holdMs = windowMs / 4;
     this.#holdMs -= Math.min(Math.max(stepMs, 0), windowMs / 16);
@@ -294,9 +297,9 @@ export class PolicyTable implements SyncPolicyTable {
   }
 
   /**
-   * Returns the time of a decision about the row at `#state`, which is never before its `knownMs`.
-   * Returns -1 if there is no row, or if its `knownMs` is more than a window ahead: then the clock
-   * that wrote it was wrong, and the state is ignored.
+   * Returns the time of a decision about the row at `#state`, which is never before its `knownMs`,
+   * the latest time in the state. Returns -1 if there is no row, or if its `knownMs` is more than a
+   * window ahead: then the clock that wrote it was wrong, and the state is ignored.
    */
   #timeOf(row: number, params: LimitParams, nowMs: number): number {
     if (row < 0) return -1;
@@ -305,11 +308,14 @@ export class PolicyTable implements SyncPolicyTable {
     return Math.max(knownMs, nowMs);
   }
 
-  /** Adds a row for the key of the last `find` if it has none. Returns the time to decide at. */
+  /**
+   * Returns the time to decide at. Adds a row for the key of the last `find` if it has none, and
+   * clears a row that a wrong clock has written.
+   */
   #prepare(row: number, params: LimitParams, nowMs: number): number {
     const timeMs = this.#timeOf(row, params, nowMs);
     if (timeMs >= 0) return timeMs;
-    if (params.capacity > (this.#largest?.capacity ?? 0)) this.#largest = params;
+    if (params.capacity > (this.#largestParams?.capacity ?? 0)) this.#largestParams = params;
     if (row >= 0) {
       this.#clear(this.#state);
       return nowMs;
@@ -319,8 +325,8 @@ export class PolicyTable implements SyncPolicyTable {
   }
 
   /**
-   * Sets `#found` to the state of a key, or to its upper bound if the key has no row. Returns the
-   * time of a decision about it.
+   * Sets `#found` to the state of a key. If the key has no row, that is a new state, or an upper
+   * bound if the key may have been evicted. Returns the time of a decision about it.
    */
   #read(key: string, params: LimitParams, nowMs: number): number {
     const timeMs = this.#timeOf(this.#table.find(key, this.#state), params, nowMs);
@@ -331,8 +337,8 @@ export class PolicyTable implements SyncPolicyTable {
   }
 
   /**
-   * Resets `state` to a new key, or to an evicted one if the key hashed last may be one. Returns
-   * the time of a decision about it.
+   * Resets `state` to that of a new key, or to an upper bound if the key that was hashed last may
+   * have been evicted. Returns the time of a decision about it.
    */
   #restore(state: State, params: LimitParams, nowMs: number): number {
     const table = this.#table;

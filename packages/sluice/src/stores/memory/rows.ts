@@ -1,27 +1,29 @@
 /**
- * Rows of a hash table in typed arrays, roughly in the order of their hashes. A row has 32 bytes:
- * 64 bits of identity (a keyed hash, whose low half is 0 only in an empty place) and three cells.
+ * Rows of a hash table in typed arrays, roughly in the order of their hashes. A row has 32 bytes: a
+ * 64-bit keyed hash, which identifies the key, and three cells. The low half of the hash is 0 only
+ * in an empty place.
  *
  *     | low | high |  cell 0  |  cell 1  |  cell 2  |
  *
- * Linear probing: the home of a row is the place in proportion to its hash. If that is taken, the
- * row is at a later place, with no empty place in between.
+ * Linear probing: the home of a row is the place that is proportional to its hash. If another row
+ * is there, the row is at a later place, with no empty place in between.
  */
 import type { State } from '../../algorithms/algorithm.ts';
 
 export const CHUNK_BITS = 15;
 export const CHUNK_ROWS = 1 << CHUNK_BITS;
 export const ROW_WORDS = 8;
-/** Tag bit of a row number: the row is in the table being migrated to, not in the old one. */
+/** Tag bit of a row number: during a resize, the row is in the new table, not in the old one. */
 export const IN_NEW_TABLE = 2 ** 30;
 /**
  * Unused words at the start of a chunk. Large blocks of memory start 16 bytes after a page
  * boundary, so with this padding no row crosses a cache line.
  */
-const SKIPPED = 4;
+const PADDING_WORDS = 4;
 
-/** Returns the start of a row in its chunk. */
-export const wordAt = (place: number): number => (place & (CHUNK_ROWS - 1)) * ROW_WORDS + SKIPPED;
+/** Returns the index of a row's first word in its chunk. */
+export const wordAt = (place: number): number =>
+  (place & (CHUNK_ROWS - 1)) * ROW_WORDS + PADDING_WORDS;
 
 export class Rows {
   readonly words: Int32Array[] = [];
@@ -29,7 +31,7 @@ export class Rows {
   readonly #scale: number;
   readonly #spare: Float64Array[];
 
-  /** New chunks are taken from `spare` while there are any. */
+  /** Reuses the chunks in `spare` before it allocates new ones. */
   constructor(
     readonly capacity: number,
     spare: Float64Array[],
@@ -39,11 +41,11 @@ export class Rows {
     this.reach(0);
   }
 
-  /** Allocates memory up to a place. Rows may go beyond the capacity. */
+  /** Allocates memory up to a place. Rows may be at places after the capacity. */
   reach(place: number): void {
     while (place >>> CHUNK_BITS >= this.cells.length) {
-      // A table smaller than a chunk has room for all its rows after their homes.
-      const length = (Math.min(2 * this.capacity, CHUNK_ROWS) * ROW_WORDS + SKIPPED) / 2;
+      // A table smaller than a chunk has room for all its rows after the last home.
+      const length = (Math.min(2 * this.capacity, CHUNK_ROWS) * ROW_WORDS + PADDING_WORDS) / 2;
       let cells = this.#spare.pop();
       if (cells?.length !== length) cells = new Float64Array(length);
       this.cells.push(cells);
@@ -73,13 +75,13 @@ export class Rows {
     let place = this.home(source[at]);
     this.reach(place);
     while (this.lowAt(place) !== 0) place++;
-    // Every row has a place after it, so that a search always ends.
+    // There is always a place after the last row, so that every search ends at an empty place.
     this.reach(place + 1);
     this.#copy(source, at, place);
     return place;
   }
 
-  /** Removes a row. Later rows move forward to close the gap. */
+  /** Removes a row, and moves later rows to earlier places to close the gap. */
   remove(place: number): void {
     let gap = place;
     for (let next = gap + 1; this.lowAt(next) !== 0; next++) {

@@ -1,8 +1,9 @@
 /**
- * The entries of all logs of one policy.
+ * The entries of all sliding logs of one policy.
  *
- * A log is a ring buffer in a block with room for 3, 7, 11, ... entries, a multiple of 32 bytes in
- * the narrow form. A full ring moves to a larger block, a nearly empty one to a smaller block.
+ * A log is a ring buffer in a block with room for 3, 7, 11, ... entries. With 32-bit words, the
+ * size of a block is a multiple of 32 bytes. A full log is moved to a larger block, a nearly empty
+ * log to a smaller one.
  *
  *     | first slot | count | time | total | time | total | ...
  *
@@ -11,12 +12,13 @@
  * newest entry follows from the summed cost in cell 1 of the state. A refund changes the totals of
  * the newer entries or of the older ones, whichever are fewer.
  *
- * The third cell of a state holds the number of the block and its kind. Kind 0 means no entries.
+ * The third cell of a state holds the number of the block and its kind: its size class, plus 128
+ * for the wide form. Kind 0 means no entries.
  *
- * In the narrow form, words have 32 bits, and times and totals are kept modulo 2^32. That is
+ * In the narrow form, words have 32 bits, and times and totals are stored modulo 2^32. That is
  * enough: an entry lives for one window, and its age is counted back from `knownMs`, which is
- * exact. Windows or limits that do not fit 32 bits, and logs whose debt does not, use the wide
- * form, in which words are doubles and totals are kept modulo 2^53.
+ * exact. The wide form is used if the window, the limit, or the summed cost after overcharges does
+ * not fit in 32 bits. There, words are doubles and totals are stored modulo 2^53.
  */
 import { CELLS, type Entries, type State } from '../../algorithms/algorithm.ts';
 import { Blocks, type Words } from './blocks.ts';
@@ -32,14 +34,15 @@ const WIDE = 128;
 const roomOf = (kind: number): number =>
   (kind < 4 ? 4 * kind : (4 + (kind & 3)) << (1 + (kind >> 2))) - 1;
 
+/** Returns the index of the block number in the words of a state. The kind follows it. */
 const headAt = (at: number): number => 2 * (at + CELLS - 1);
 
 export class EntrySlab implements Entries {
   readonly blocks: Blocks[] = [];
   readonly #form: number;
-  /** Released chunks, narrow and wide. */
+  /** Released chunks of the narrow form and of the wide form. */
   readonly #pools: [Words[], Words[]] = [[], []];
-  /** The open log: its block, its first slot, and its number of entries. */
+  /** The log that was opened last: its block, its first slot, and its number of entries. */
   #block = 0;
   #kind = 0;
   #words!: Words;
@@ -74,7 +77,7 @@ export class EntrySlab implements Entries {
       this.#open(state);
       if (this.#count === this.#room) this.#move(state, knownMs, this.#count + 1);
       const index = this.#indexOf(this.#count);
-      // A store to 32-bit words truncates the time modulo 2^32.
+      // An assignment to a 32-bit word keeps the time modulo 2^32.
       this.#words[index] = timeMs;
       const total = this.#words[this.#indexOf(0) + 1];
       const rest = this.#modulus - cells[at + TOTAL];
@@ -121,25 +124,28 @@ export class EntrySlab implements Entries {
     if (at === this.#count || this.#age(knownMs, at) !== ageMs) return 0;
     const cost = this.#costBefore(state, at + 1) - this.#costBefore(state, at);
     const total = cells[cell + TOTAL];
-    // A debt is limited so that the sum stays an exact integer.
+    // An overcharge is limited so that the sum stays an exact integer.
     const change = Math.min(Math.max(delta, -cost), Number.MAX_SAFE_INTEGER - total);
     if (total + change >= this.#modulus) this.#move(state, knownMs, this.#count, WIDE);
     const isRemoved = change === -cost;
-    this.#spread(at, change, isRemoved);
+    this.#changeCost(at, change, isRemoved);
     cells[cell + TOTAL] += change;
     if (isRemoved) this.#resize(state, knownMs, this.#count - 1);
     return change;
   }
 
-  /** Changes the cost of an entry by changing the totals of others. Closes its gap if removed. */
-  #spread(at: number, change: number, isRemoved: boolean): void {
+  /**
+   * Changes the cost of an entry by changing the totals of the older or of the newer entries,
+   * whichever are fewer. If the entry is removed, moves those entries to close the gap.
+   */
+  #changeCost(at: number, change: number, isRemoved: boolean): void {
     const words = this.#words;
     const isOlder = at < this.#count >> 1;
     const step = isOlder ? -1 : 1;
     // Modulo the modulus, adding `by` equals subtracting `rest`.
     const by = isOlder !== change < 0 ? this.#modulus - Math.abs(change) : Math.abs(change);
     const rest = this.#modulus - by;
-    // Local variables: fields or calls in this loop, which may be long, double its time.
+    // The loop may be long, and uses local variables: fields or method calls would double its time.
     const start = this.#start + HEADER;
     const last = start + 2 * this.#room - 2;
     let gap = this.#indexOf(at);
@@ -159,12 +165,12 @@ export class EntrySlab implements Entries {
     if (isOlder && isRemoved) this.#skip(1);
   }
 
-  /** Opens the log of a state. */
+  /** Sets the fields about the open log to those of a state. */
   #open({ words, at }: State): void {
     const head = headAt(at);
     const block = words[head];
     const kind = words[head + 1];
-    // All calls of one check open the same log: 3 loads instead of 9 for all but the first.
+    // All calls of one check open the same log, so the later ones take 3 loads instead of 9.
     if (block === this.#block && kind === this.#kind) return;
     this.#block = block;
     this.#kind = kind;
@@ -176,14 +182,15 @@ export class EntrySlab implements Entries {
     this.#start = blocks.startOf(block);
     this.#room = roomOf(kind & (WIDE - 1));
     this.#isWide = kind >= WIDE;
-    // `| 0` makes small integers, which V8 stores in fields without allocating.
+    // `| 0` returns small integers, which V8 stores in fields without allocating.
     this.#first = this.#words[this.#start] | 0;
     this.#count = this.#words[this.#start + 1] | 0;
   }
 
   /**
-   * Returns the oldest entry that is younger than `ageMs`, or before which the summed cost reaches
-   * `cost`. An exponential search from the oldest entry, because the result is mostly near it.
+   * Returns the index of the oldest entry that is younger than `ageMs`. If `cost` is set, returns
+   * that of the oldest entry before which the summed cost is at least `cost`. Returns the number of
+   * entries if there is none. An exponential search, because the result is mostly near the oldest.
    */
   #find(knownMs: number, ageMs: number, cost?: number): number {
     let low = 0;
@@ -191,7 +198,7 @@ export class EntrySlab implements Entries {
     let at = 0;
     while (low < high) {
       const isFound =
-        cost === undefined ? this.#age(knownMs, at) < ageMs : this.#totalSince(at) >= cost;
+        cost === undefined ? this.#age(knownMs, at) < ageMs : this.#totalBefore(at) >= cost;
       if (isFound) high = at;
       else low = at + 1;
       at = (low + high) >> 1;
@@ -206,7 +213,6 @@ export class EntrySlab implements Entries {
     if (this.#first >= this.#room) this.#first -= this.#room;
   }
 
-  /** The modulus of totals. */
   get #modulus(): number {
     return this.#isWide ? 2 ** 53 : 2 ** 32;
   }
@@ -221,18 +227,22 @@ export class EntrySlab implements Entries {
     return this.#isWide ? ageMs : ageMs >>> 0;
   }
 
-  /** Returns the summed cost of the entries before an entry, counted from the oldest. */
-  #totalSince(at: number): number {
+  /** Returns the summed cost of the entries that are older than an entry. */
+  #totalBefore(at: number): number {
     const total = this.#words[this.#indexOf(at) + 1] - this.#words[this.#indexOf(0) + 1];
     return total < 0 ? total + this.#modulus : total;
   }
 
+  /** Like `#totalBefore`, but `at` may be the number of entries: then the cost of all of them. */
   #costBefore({ cells, at: cell }: State, at: number): number {
     if (at === 0) return 0;
-    return at < this.#count ? this.#totalSince(at) : cells[cell + TOTAL];
+    return at < this.#count ? this.#totalBefore(at) : cells[cell + TOTAL];
   }
 
-  /** Sets the number of entries, counted from the first slot. Shrinks or frees the block. */
+  /**
+   * Sets the number of entries, counted from the first slot. Moves a nearly empty log to a smaller
+   * block, and frees the block of an empty one.
+   */
   #resize(state: State, knownMs: number, count: number): void {
     this.#count = count;
     if (count === 0) this.#free(state);
@@ -243,7 +253,7 @@ export class EntrySlab implements Entries {
     }
   }
 
-  /** Moves a log to the smallest block with room for `room` entries. */
+  /** Moves the open log to the smallest block with room for `room` entries. */
   #move(state: State, knownMs: number, room: number, form = this.#form): void {
     const head = headAt(state.at);
     let kind = 1;
@@ -261,7 +271,7 @@ export class EntrySlab implements Entries {
     for (let at = 0; at < this.#count; at++) {
       const from = this.#indexOf(at);
       words[index++] = isSameForm ? old[from] : knownMs - this.#age(knownMs, at);
-      words[index++] = isSameForm ? old[from + 1] : this.#totalSince(at);
+      words[index++] = isSameForm ? old[from + 1] : this.#totalBefore(at);
     }
     this.#free(state);
     state.words[head] = block;
