@@ -159,6 +159,19 @@ describe('sluice serve', () => {
     await expect(fetch(service.url)).rejects.toThrow();
   });
 
+  test('a SIGTERM as soon as the service listens shuts it down gracefully', async () => {
+    const preload = `import { Server } from 'node:net';
+      const { listen } = Server.prototype;
+      Server.prototype.listen = function (...args) {
+        this.once('listening', () => process.kill(process.pid, 'SIGTERM'));
+        return listen.apply(this, args);
+      };`;
+    const url = `data:text/javascript,${encodeURIComponent(preload)}`;
+    const args = ['serve', '--listen', '127.0.0.1:0'];
+    const { code, stdout } = await sluice(args, { NODE_OPTIONS: `--import ${url}` });
+    expect({ code, stdout }).toEqual({ code: 0, stdout: expect.stringContaining('"stopped"') });
+  });
+
   test('several workers share one port, and the supervisor exits with 0', async () => {
     const config = ['--config', file('workers.yaml', CONFIG)];
     // The deadline is long because on a busy machine a fallback would decide.

@@ -11,17 +11,24 @@ const END_FLUSH_MS = 100;
 /** How long a process without work may take to exit. */
 const EXIT_MS = 5000;
 
+export interface Closable {
+  close(): Promise<void>;
+}
+
 /**
- * Resolves after SIGINT or SIGTERM, when all requests in flight are complete. A second signal exits
+ * Resolves after SIGINT or SIGTERM, when all requests in flight are complete. `service` may be the
+ * promise of a service that is starting: a signal then closes it as soon as it has started. If the
+ * start fails, rejects with its error and no longer handles signals. A second signal exits
  * immediately with code 128 + the signal number. If a read from a hung mount keeps the process from
  * exiting, it raises the signal again with its default action: `process.exit` would wait for the
  * read.
  */
 export function runUntilSignal(
-  service: { close(): Promise<void> },
+  service: Closable | Promise<Closable>,
   log: Pick<Logger, 'info' | 'warn'>,
 ): Promise<void> {
   return new Promise((resolve, reject) => {
+    const starting = Promise.resolve(service);
     let isStopping = false;
     const onSignal = (signal: string): void => {
       if (isStopping) {
@@ -31,7 +38,8 @@ export function runUntilSignal(
       }
       isStopping = true;
       log.info({ signal }, 'stopping');
-      service.close().then(async () => {
+      const closed = starting.then((started) => started.close());
+      closed.then(async () => {
         log.info('stopped');
         // An unread pipe at standard output would keep the process alive.
         if (!(await flushLog())) process.exit(0);
@@ -43,5 +51,9 @@ export function runUntilSignal(
       }, reject);
     };
     for (const signal of Object.keys(SIGNALS)) process.on(signal, onSignal);
+    starting.catch((error) => {
+      for (const signal of Object.keys(SIGNALS)) process.off(signal, onSignal);
+      reject(error);
+    });
   });
 }

@@ -80,20 +80,21 @@ async function serveUntilSignal(output: Output, found: Effective): Promise<void>
   const others = tlsCert === undefined || tlsKey === undefined ? [] : [tlsCert, tlsKey];
   // Taken before the files are read, so that a change during the start is detected.
   const othersFingerprint = await fingerprint(others);
-  const running = await start(base).catch((error) => {
-    throw error instanceof ConfigError ? error : startFailure(error, settings);
-  });
-  const known = { fingerprint: fingerprintOf(config), others, othersFingerprint };
-  const watch = await watchConfig({ configuration: running, log }, paths, known);
-  const close = (): Promise<void> => {
-    watch.stop();
-    return running.close();
+  const startAndWatch = async (): Promise<{ close(): Promise<void> }> => {
+    const running = await start(base).catch((error) => {
+      throw error instanceof ConfigError ? error : startFailure(error, settings);
+    });
+    const known = { fingerprint: fingerprintOf(config), others, othersFingerprint };
+    const watch = await watchConfig({ configuration: running, log }, paths, known);
+    if (output.isTerminal) for (const line of welcomeLines(running, found)) output.print(line);
+    else log.info(fieldsOf(running, found), 'listening');
+    const close = (): Promise<void> => {
+      watch.stop();
+      return running.close();
+    };
+    return { close };
   };
-  // Before 'listening' is printed: a script may send a signal as soon as it reads that.
-  const stopped = runUntilSignal({ close }, log);
-  if (output.isTerminal) for (const line of welcomeLines(running, found)) output.print(line);
-  else log.info(fieldsOf(running, found), 'listening');
-  await stopped;
+  await runUntilSignal(startAndWatch(), log);
 }
 
 const fieldsOf = ({ url, http, grpc }: Up, { config, isExample }: Effective): object => ({
