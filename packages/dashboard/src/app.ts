@@ -4,17 +4,17 @@ import { Api } from './api/client.ts';
 import { Feed } from './api/feed.ts';
 import { after } from './clock.ts';
 import { denialsPage } from './denials/denials-page.ts';
-import { type Frame, frame } from './frame.ts';
+import { type FrameOptions, frame } from './frame.ts';
 import { keyPage } from './key/key-page.ts';
 import { overviewPage } from './overview/overview-page.ts';
-import type { Page, PageContext, PageMaker } from './page.ts';
+import type { Page, PageContext, PageFactory } from './page.ts';
 import { policyPage } from './policy/policy-page.ts';
-import { type PageName, type Route, readRoute, routeText } from './route.ts';
+import { type PageName, parseRoute, type Route, routeText } from './route.ts';
 import { SignIn } from './sign-in/sign-in.ts';
-import { followTheme, onTheme } from './view/theme.ts';
+import { initTheme, onThemeChange } from './view/theme.ts';
 
-/** Loads the lab on demand, since only it needs the rate limiting engine. */
-const labPage: PageMaker = (context, route) => {
+/** Loads the code of the lab when it is opened: no other page needs the rate limiting engine. */
+const labPage: PageFactory = (context, route) => {
   let page: Page | undefined;
   let latest = route;
   let isLeft = false;
@@ -26,9 +26,9 @@ const labPage: PageMaker = (context, route) => {
   return {
     title: 'Lab',
     view: () => page?.view() ?? html`<p class="empty">Loading the engine…</p>`,
-    moved: (moved) => {
-      latest = moved;
-      page?.moved(moved);
+    onRouteChange: (changed) => {
+      latest = changed;
+      page?.onRouteChange(changed);
     },
     leave: () => {
       isLeft = true;
@@ -37,7 +37,7 @@ const labPage: PageMaker = (context, route) => {
   };
 };
 
-const PAGES: Readonly<Record<PageName, PageMaker>> = {
+const PAGES: Readonly<Record<PageName, PageFactory>> = {
   overview: overviewPage,
   policy: policyPage,
   key: keyPage,
@@ -53,31 +53,31 @@ export class App {
   readonly #feed = new Feed(this.#api);
   readonly #signIn = new SignIn(this.#api, {
     redraw: () => this.#redraw(),
-    signedIn: () => this.#enter(),
+    onSignedIn: () => this.#enter(),
   });
-  #route: Route = readRoute(location.hash);
+  #route: Route = parseRoute(location.hash);
   #page: Page | undefined = undefined;
-  #notice: Frame['notice'] = undefined;
+  #notice: FrameOptions['notice'] = undefined;
   #cancelNotice: () => void = () => {};
   #isDrawing = false;
-  /** Whether the next frame shows another page, which starts at its top. */
-  #isArriving = false;
+  /** Whether the next redraw shows another page. It then scrolls to the top and moves the focus. */
+  #isNewPage = false;
 
   constructor(root: HTMLElement) {
     this.#root = root;
   }
 
   async start(): Promise<void> {
-    followTheme();
-    onTheme(() => this.#redraw());
-    addEventListener('hashchange', () => this.#moved(readRoute(location.hash)));
-    this.#api.onSignedOut = () => this.#signedOut(true);
+    initTheme();
+    onThemeChange(() => this.#redraw());
+    addEventListener('hashchange', () => this.#navigate(parseRoute(location.hash)));
+    this.#api.onSignedOut = () => this.#showSignIn(true);
     this.#feed.listen(() => this.#redraw());
     this.#redraw();
     const session = await this.#api.session().catch(() => undefined);
-    // If the service is unreachable, the feed retries.
+    // Also if the service is unreachable: the feed then retries.
     if (session === undefined || session.signedIn) this.#enter();
-    else this.#signedOut(false);
+    else this.#showSignIn(false);
   }
 
   #enter(): void {
@@ -86,8 +86,8 @@ export class App {
     this.#show(this.#route);
   }
 
-  /** The address stays, so that signing in returns to the same page. */
-  #signedOut(isExpired: boolean): void {
+  /** Shows the sign-in form. The URL does not change, so signing in returns to the same page. */
+  #showSignIn(isExpired: boolean): void {
     if (this.#signIn.isNeeded) return;
     this.#page?.leave();
     this.#page = undefined;
@@ -105,7 +105,7 @@ export class App {
       const text = routeText(route);
       if (how === 'replace') history.replaceState(null, '', text);
       else history.pushState(null, '', text);
-      this.#moved(route);
+      this.#navigate(route);
     },
     notify: (text, kind = 'fine') => {
       this.#cancelNotice();
@@ -118,12 +118,12 @@ export class App {
     },
   };
 
-  #moved(route: Route): void {
-    const isSame = route.page === this.#route.page;
-    this.#isArriving ||= !isSame || route.names.join('/') !== this.#route.names.join('/');
+  #navigate(route: Route): void {
+    const isSamePage = route.page === this.#route.page;
+    this.#isNewPage ||= !isSamePage || route.names.join('/') !== this.#route.names.join('/');
     this.#route = route;
     if (this.#signIn.isNeeded) return;
-    if (isSame && this.#page !== undefined) this.#page.moved(route);
+    if (isSamePage && this.#page !== undefined) this.#page.onRouteChange(route);
     else this.#show(route);
     this.#redraw();
   }
@@ -141,8 +141,8 @@ export class App {
       this.#isDrawing = false;
       document.title = this.#page === undefined ? 'Sluice' : `${this.#page.title} · Sluice`;
       render(this.#view(), this.#root);
-      if (this.#isArriving) arrive();
-      this.#isArriving = false;
+      if (this.#isNewPage) focusNewPage();
+      this.#isNewPage = false;
     });
   }
 
@@ -160,15 +160,15 @@ export class App {
   async #signOut(): Promise<void> {
     try {
       await this.#api.signOut();
-      this.#signedOut(false);
+      this.#showSignIn(false);
     } catch (error) {
       this.#context.notify(`You are still signed in. ${(error as Error).message}`, 'wrong');
     }
   }
 }
 
-/** The focused element was removed with its page; screen readers start at the new one. */
-function arrive(): void {
+/** Focuses the new page, because the focused element was removed together with the old one. */
+function focusNewPage(): void {
   scrollTo(0, 0);
   document.getElementById('main')?.focus({ preventScroll: true });
 }

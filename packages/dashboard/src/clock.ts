@@ -1,8 +1,8 @@
-/** The only module that reads the clock or sets timers. */
+/** Clock and timers. No other module reads the clock or sets timers. */
 
 export const nowMs = (): number => Date.now();
 
-/** `2026-10-10 13:05:59` in the browser's time zone. */
+/** Returns a time in the browser's time zone: `2026-10-10 13:05:59`. */
 export function localTime(timeMs: number): string {
   const date = new Date(timeMs);
   const two = (part: number): string => String(part).padStart(2, '0');
@@ -10,22 +10,24 @@ export function localTime(timeMs: number): string {
   return `${day} ${[date.getHours(), date.getMinutes(), date.getSeconds()].map(two).join(':')}`;
 }
 
-/** Parses `localTime`, with a space or a `T` between date and time. */
-export const readLocalTime = (text: string): number => new Date(text.replace(' ', 'T')).getTime();
+/**
+ * Parses the format of `localTime`, also with a `T` between date and time. Returns NaN if invalid.
+ */
+export const parseLocalTime = (text: string): number => new Date(text.replace(' ', 'T')).getTime();
 
-/** Calls `work` once after `waitMs`. Returns the function that cancels it. */
+/** Calls `work` once after `waitMs`. Returns a function that cancels it. */
 export function after(waitMs: number, work: () => void): () => void {
   const timer = setTimeout(work, waitMs);
   return () => clearTimeout(timer);
 }
 
-/** Calls `work` every `waitMs`. Returns the function that stops it. */
+/** Calls `work` every `waitMs`. Returns a function that stops it. */
 export function every(waitMs: number, work: () => void): () => void {
   const timer = setInterval(work, waitMs);
   return () => clearInterval(timer);
 }
 
-/** Calls `work` on each animation frame. Returns the function that stops it, also within `work`. */
+/** Calls `work` on each animation frame. Returns a function that stops it; `work` may call it. */
 export function eachFrame(work: () => void): () => void {
   let isOver = false;
   let id = requestAnimationFrame(function frame() {

@@ -1,10 +1,10 @@
-/** Header, navigation, connection state and notices around every page. */
+/** The frame around every page: header, navigation, connection state and notices. */
 import { html, nothing, type TemplateResult } from 'lit-html';
 import type { Feed } from './api/feed.ts';
-import { type PageName, to } from './route.ts';
+import { hrefTo, type PageName } from './route.ts';
 import { clockText } from './view/format.ts';
 import { logo } from './view/logo.ts';
-import { nextTheme, themeLabel } from './view/theme.ts';
+import { switchTheme, themeLabel } from './view/theme.ts';
 
 const LINKS: readonly [PageName, string][] = [
   ['overview', 'Overview'],
@@ -12,37 +12,37 @@ const LINKS: readonly [PageName, string][] = [
   ['lab', 'Lab'],
 ];
 
-export interface Frame {
+export interface FrameOptions {
   readonly feed: Feed;
   readonly page: PageName;
   readonly content: unknown;
   readonly notice: { readonly text: string; readonly kind: 'fine' | 'wrong' } | undefined;
-  /** Undefined if the service has no admin token. */
+  /** Undefined if the service requires no admin token. */
   readonly signOut: (() => void) | undefined;
 }
 
-export const frame = (around: Frame): TemplateResult => html`
+export const frame = (options: FrameOptions): TemplateResult => html`
   <a class="skip" href="#main" @click=${skipToMain}>Skip to content</a>
   <header class="bar">
-    <a class="brand" href=${to('overview')}>${logo()} Sluice</a>
-    <nav aria-label="Pages">${LINKS.map(([page, label]) => link(around, page, label))}</nav>
-    <div class="bar-end">${connection(around.feed)} ${buttons(around)}</div>
+    <a class="brand" href=${hrefTo('overview')}>${logo()} Sluice</a>
+    <nav aria-label="Pages">${LINKS.map(([page, label]) => link(options, page, label))}</nav>
+    <div class="bar-end">${connection(options.feed)} ${buttons(options)}</div>
   </header>
-  ${lostBanner(around.feed)}
-  <main id="main" tabindex="-1">${around.content}</main>
+  ${lostBanner(options.feed)}
+  <main id="main" tabindex="-1">${options.content}</main>
   <footer class="foot">
     <span>${location.host}</span>
-    ${around.feed.hello ? html`<span>Sluice ${around.feed.hello.version}</span>` : nothing}
+    ${options.feed.hello ? html`<span>Sluice ${options.feed.hello.version}</span>` : nothing}
   </footer>
   <div class="notice" role="status" aria-live="polite">
-    ${around.notice && html`<p class=${around.notice.kind}>${around.notice.text}</p>`}
+    ${options.notice && html`<p class=${options.notice.kind}>${options.notice.text}</p>`}
   </div>
 `;
 
-const link = (around: Frame, page: PageName, label: string): TemplateResult =>
-  html`<a href=${to(page)} aria-current=${page === around.page ? 'page' : nothing}>${label}</a>`;
+const link = ({ page: current }: FrameOptions, page: PageName, label: string): TemplateResult =>
+  html`<a href=${hrefTo(page)} aria-current=${page === current ? 'page' : nothing}>${label}</a>`;
 
-/** A live region: screen readers announce each change. */
+/** Connection state, as a live region: screen readers announce each change. */
 function connection({ state, lostAtMs }: Feed): TemplateResult {
   const since = lostAtMs === undefined ? '' : ` since ${clockText(lostAtMs)}`;
   const label = { connecting: 'connecting…', live: 'live', lost: `connection lost${since}` }[state];
@@ -52,25 +52,25 @@ function connection({ state, lostAtMs }: Feed): TemplateResult {
 function lostBanner({ state, problem, last }: Feed): TemplateResult | typeof nothing {
   if (state !== 'lost') return nothing;
   const cause = problem ?? 'The service is unreachable';
-  const shown = last === undefined ? '' : ` Showing data as of ${clockText(last.atMs)}.`;
+  const dataTime = last === undefined ? '' : ` Showing data as of ${clockText(last.atMs)}.`;
   return html`<p class="lost-banner">
-    ${cause}. Retrying every 2 s; missed seconds are loaded on reconnect.${shown}
+    ${cause}. Retrying every 2 s; missed seconds are loaded on reconnect.${dataTime}
   </p>`;
 }
 
-function buttons({ signOut }: Frame): TemplateResult {
+function buttons({ signOut }: FrameOptions): TemplateResult {
   const leave = html`<button type="button" class="quiet small" @click=${signOut}>Sign out</button>`;
   return html`<button
       type="button"
       class="quiet small theme"
       title="Switch between light, dark and system theme"
-      @click=${nextTheme}
+      @click=${switchTheme}
     >
       ${themeLabel()}</button
     >${signOut === undefined ? nothing : leave}`;
 }
 
-/** The router would read a plain `#main` link as the address of a page. */
+/** Focuses the content. Following the link would change the fragment, which holds the route. */
 function skipToMain(event: Event): void {
   event.preventDefault();
   document.getElementById('main')!.focus();

@@ -1,4 +1,4 @@
-/** The interface between a page and the application. */
+/** The interface between the pages and the application. */
 import type { TemplateResult } from 'lit-html';
 import type { Api } from './api/client.ts';
 import type { Feed } from './api/feed.ts';
@@ -9,21 +9,25 @@ export interface PageContext {
   readonly feed: Feed;
   /** Schedules a redraw for the next animation frame. */
   redraw(): void;
-  /** Navigates; `replace` overwrites the current history entry. */
+  /**
+   * Navigates to a route. With `replace`, it replaces the current entry of the browser's history.
+   */
   go(route: Route, how?: 'replace'): void;
   /** Shows a success or error message for a few seconds. */
   notify(text: string, kind?: 'fine' | 'wrong'): void;
 }
 
 export interface Page {
-  /** For the browser's title bar. */
+  /** Title of the browser tab. */
   readonly title: string;
   /** Renders the current state, without side effects. */
   view(): TemplateResult;
-  /** The address changed within this page: a filter, a sort order, other names. */
-  moved(route: Route): void;
-  /** Stops timers, listeners and pending requests. */
+  /**
+   * Called when the route changes but the page stays the same: other names, filter or sort order.
+   */
+  onRouteChange(route: Route): void;
+  /** Stops timers and listeners, and discards pending requests. */
   leave(): void;
 }
 
-export type PageMaker = (context: PageContext, route: Route) => Page;
+export type PageFactory = (context: PageContext, route: Route) => Page;

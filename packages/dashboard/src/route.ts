@@ -1,26 +1,26 @@
 /**
- * The current view as the fragment of the address. Browsers do not send the fragment, so keys stay
- * out of access logs; reloading or sharing the address restores the view.
+ * Stores the current view in the fragment of the page's URL, so that a reload or a shared link
+ * restores it. Browsers do not send the fragment to servers, so keys do not appear in access logs.
  */
 export const PAGE_NAMES = ['overview', 'policy', 'key', 'denials', 'lab'] as const;
 export type PageName = (typeof PAGE_NAMES)[number];
 
 export interface Route {
   readonly page: PageName;
-  /** Path segments after the page: a policy, and a key. */
+  /** Path segments after the page: a policy, or a policy and a key. */
   readonly names: readonly string[];
   /** Filters, sort order, lab settings. */
   readonly query: Readonly<Record<string, string>>;
 }
 
-/** For an empty or unknown address. */
-const FIRST: Route = { page: 'overview', names: [], query: {} };
+/** The route of an empty or unknown fragment. */
+const DEFAULT_ROUTE: Route = { page: 'overview', names: [], query: {} };
 
-export function readRoute(hash: string): Route {
+export function parseRoute(hash: string): Route {
   const [path, search = ''] = hash.replace(/^#\/?/, '').split('?', 2);
-  const [page, ...names] = path.split('/').map(decoded);
+  const [page, ...names] = path.split('/').map(decodeSegment);
   const known = PAGE_NAMES.find((name) => name === page);
-  if (known === undefined) return FIRST;
+  if (known === undefined) return DEFAULT_ROUTE;
   return {
     page: known,
     names: names.filter((name) => name !== ''),
@@ -29,23 +29,26 @@ export function readRoute(hash: string): Route {
 }
 
 export function routeText({ page, names, query }: Route): string {
-  const path = [page, ...names.map(encoded)].join('/');
+  const path = [page, ...names.map(encodeSegment)].join('/');
   const search = new URLSearchParams(query).toString();
   return `#/${path}${search === '' ? '' : `?${search}`}`;
 }
 
-/** For links: `href=${to('policy', ['perMinute'])}`. */
-export const to = (
+/** Returns the URL of a page for a link: `href=${hrefTo('policy', ['perMinute'])}`. */
+export const hrefTo = (
   page: PageName,
   names: readonly string[] = [],
   query: Readonly<Record<string, string>> = {},
 ): string => routeText({ page, names, query });
 
-/** `encodeURIComponent` throws on lone surrogates, which a truncated key may end with. */
-const encoded = (text: string): string =>
+/**
+ * Replaces lone surrogates, on which `encodeURIComponent` throws. A truncated key may end with one.
+ */
+const encodeSegment = (text: string): string =>
   encodeURIComponent(text.replace(/\p{Surrogate}/gu, '\uFFFD'));
 
-function decoded(text: string): string {
+/** Returns the text unchanged if it is not validly encoded. */
+function decodeSegment(text: string): string {
   try {
     return decodeURIComponent(text);
   } catch {

@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest';
-import { localTime, readLocalTime } from '../src/clock.ts';
+import { localTime, parseLocalTime } from '../src/clock.ts';
 
-test('readLocalTime parses localTime', () => {
+test('parseLocalTime parses localTime', () => {
   const timeMs = 1_763_200_020_000;
-  expect(readLocalTime(localTime(timeMs))).toBe(timeMs);
-  expect(readLocalTime('')).toBeNaN();
+  expect(parseLocalTime(localTime(timeMs))).toBe(timeMs);
+  expect(parseLocalTime('')).toBeNaN();
 });

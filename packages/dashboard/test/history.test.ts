@@ -59,7 +59,7 @@ describe('history', () => {
     history.add(tick(4, 5));
     history.fill(report(0, [1, 2, 3, 4, 5]));
     expect(newest(history.total, 5)).toEqual([1, 2, 3, 4, 5]);
-    expect(newest(history.of('a'), 5)).toEqual([1, 2, 3, 4, 5]);
+    expect(newest(history.seriesOf('a'), 5)).toEqual([1, 2, 3, 4, 5]);
   });
 
   test('a second is counted once', () => {
@@ -85,13 +85,13 @@ describe('history', () => {
     expect(history.has('b')).toBe(false);
     history.add(tick(1, 2, ['b']));
     history.add(tick(2, 3, ['a']));
-    expect(newest(history.of('b'), 3)).toEqual([0, 2, 0]);
-    expect(newest(history.of('a'), 3)).toEqual([1, 0, 3]);
+    expect(newest(history.seriesOf('b'), 3)).toEqual([0, 2, 0]);
+    expect(newest(history.seriesOf('a'), 3)).toEqual([1, 0, 3]);
     expect(history.policies).toEqual(['a', 'b']);
   });
 
   test('a policy without decisions has a full-length series of zeros', () => {
-    const { allowed, fullest } = new History().of('__proto__');
+    const { allowed, fullest } = new History().seriesOf('__proto__');
     expect(allowed).toHaveLength(HISTORY_SECONDS);
     expect(new Set(fullest)).toEqual(new Set([null]));
   });

@@ -1,18 +1,18 @@
 import { describe, expect, test } from 'vitest';
-import { endText } from '../src/policy/overrides.ts';
+import { expiryText } from '../src/policy/overrides-card.ts';
 import { clientsText } from '../src/policy/shadow-card.ts';
-import { betweenText } from '../src/policy/top-keys.ts';
+import { boundsText } from '../src/policy/top-keys-card.ts';
 
 describe('the policy page', () => {
   test('the expiry of an override is shown as the time left', () => {
-    expect(endText(undefined, 0)).toBe('until removed');
-    expect(endText(3_900_000, 0)).toBe('1 h 5 min left');
-    expect(endText(1000, 1000)).toBe('expired');
+    expect(expiryText(undefined, 0)).toBe('until removed');
+    expect(expiryText(3_900_000, 0)).toBe('1 h 5 min left');
+    expect(expiryText(1000, 1000)).toBe('expired');
   });
 
   test('an uncertain count is shown as a range', () => {
-    expect(betweenText(12, 12)).toBe('12');
-    expect(betweenText(1200, 1234)).toBe('1,200–1,234');
+    expect(boundsText(12, 12)).toBe('12');
+    expect(boundsText(1200, 1234)).toBe('1,200–1,234');
   });
 
   const top = (keys: number, fields = {}) => ({

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { readRoute, routeText, to } from '../src/route.ts';
+import { hrefTo, parseRoute, routeText } from '../src/route.ts';
 
 const HOSTILE = [
   'user:7',
@@ -22,40 +22,40 @@ const HOSTILE = [
 describe('an address', () => {
   test.each(HOSTILE)('an address round-trips the key %j', (key) => {
     const route = { page: 'key', names: [key, key], query: { filter: key } } as const;
-    expect(readRoute(routeText(route))).toEqual(route);
+    expect(parseRoute(routeText(route))).toEqual(route);
   });
 
   test('an address keeps keys within the fragment', () => {
     for (const key of HOSTILE) {
-      expect(to('key', ['perMinute', key])).toMatch(/^#\/key\/perMinute\/[^/#?\s<>"]+$/);
+      expect(hrefTo('key', ['perMinute', key])).toMatch(/^#\/key\/perMinute\/[^/#?\s<>"]+$/);
     }
   });
 
   test('an address replaces a lone surrogate', () => {
-    const route = readRoute(to('key', ['p', 'a\ud83d']));
+    const route = parseRoute(hrefTo('key', ['p', 'a\ud83d']));
     expect(route.names).toEqual(['p', 'a\ufffd']);
   });
 
   test.each(['', '#', '#/', '#/nowhere/x', '#main', '#/__proto__', '#/constructor'])(
     'the address %j is the overview',
     (hash) => {
-      expect(readRoute(hash)).toEqual({ page: 'overview', names: [], query: {} });
+      expect(parseRoute(hash)).toEqual({ page: 'overview', names: [], query: {} });
     },
   );
 
   test('an address keeps invalid escapes as text', () => {
-    expect(readRoute('#/policy/100%/x%zz')).toEqual({
+    expect(parseRoute('#/policy/100%/x%zz')).toEqual({
       ...{ page: 'policy', names: ['100%', 'x%zz'], query: {} },
     });
   });
 
   test('an address contains the sort order and filters', () => {
-    const route = readRoute('#/overview?sort=-denied&filter=a%26b&range=10');
+    const route = parseRoute('#/overview?sort=-denied&filter=a%26b&range=10');
     expect(route.query).toEqual({ sort: '-denied', filter: 'a&b', range: '10' });
   });
 
   test('an address accepts query names that exist on Object.prototype', () => {
-    const { query } = readRoute('#/overview?__proto__=x&toString=y');
+    const { query } = parseRoute('#/overview?__proto__=x&toString=y');
     expect(Object.entries(query)).toEqual([
       ['__proto__', 'x'],
       ['toString', 'y'],

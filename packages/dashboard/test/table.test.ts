@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { pageOf } from '../src/view/pager.ts';
-import { readRange } from '../src/view/range.ts';
-import { type Column, readSorting, sorted, sortingText } from '../src/view/table.ts';
+import { parseRange } from '../src/view/range.ts';
+import { type Column, parseSorting, sortingText, sortRows } from '../src/view/table.ts';
 
 interface Row {
   readonly name: string;
@@ -9,23 +9,23 @@ interface Row {
 }
 
 const columns: readonly Column<Row>[] = [
-  { id: 'name', head: 'Name', cell: ({ name }) => name, by: ({ name }) => name },
-  { id: 'count', head: 'Count', cell: ({ count }) => count, by: ({ count }) => count },
+  { id: 'name', head: 'Name', cell: ({ name }) => name, sortValue: ({ name }) => name },
+  { id: 'count', head: 'Count', cell: ({ count }) => count, sortValue: ({ count }) => count },
   { id: 'plain', head: 'Plain', cell: () => '' },
 ];
-const first = { by: 'count', isDown: true };
+const first = { by: 'count', isDescending: true };
 const rows: readonly Row[] = [
   { name: 'policy10', count: 1 },
   { name: 'policy9', count: 3 },
   { name: 'a', count: 1 },
 ];
 const names = (text: string): readonly string[] =>
-  sorted(rows, columns, readSorting(text, columns, first)).map(({ name }) => name);
+  sortRows(rows, columns, parseSorting(text, columns, first)).map(({ name }) => name);
 
 describe('sorting', () => {
   test('the sort order round-trips through the address', () => {
-    for (const sorting of [{ by: 'name', isDown: false }, first]) {
-      expect(readSorting(sortingText(sorting), columns, { by: 'x', isDown: false })).toEqual(
+    for (const sorting of [{ by: 'name', isDescending: false }, first]) {
+      expect(parseSorting(sortingText(sorting), columns, { by: 'x', isDescending: false })).toEqual(
         sorting,
       );
     }
@@ -33,7 +33,7 @@ describe('sorting', () => {
 
   test.each([undefined, '', '-', 'plain', 'nothing', '__proto__', '--count'])(
     'the sort order %j falls back to the default',
-    (text) => expect(readSorting(text, columns, first)).toBe(first),
+    (text) => expect(parseSorting(text, columns, first)).toBe(first),
   );
 
   test('numbers in names are sorted by value', () => {
@@ -51,7 +51,7 @@ describe('a page of rows', () => {
   const all = Array.from({ length: 250 }, (_, at) => at);
 
   test('a page has at most 100 rows', () => {
-    expect(pageOf(all, undefined)).toMatchObject({ from: 0, all: 250 });
+    expect(pageOf(all, undefined)).toMatchObject({ from: 0, total: 250 });
     expect(pageOf(all, '100').rows).toEqual(all.slice(100, 200));
     expect(pageOf(all, '200').rows).toEqual(all.slice(200));
   });
@@ -65,11 +65,11 @@ describe('a page of rows', () => {
   ])('a page with from=%s starts at row %i', (from, at) => expect(pageOf(all, from).from).toBe(at));
 
   test('a page can be empty', () => {
-    expect(pageOf([], '100')).toEqual({ rows: [], from: 0, all: 0 });
+    expect(pageOf([], '100')).toEqual({ rows: [], from: 0, total: 0 });
   });
 });
 
 test('an unknown time range falls back to 5 minutes', () => {
-  expect(readRange('10')).toEqual({ minutes: 10, seconds: 600, text: '10 min' });
-  for (const text of [undefined, '', '7', '1e1', '600']) expect(readRange(text).minutes).toBe(5);
+  expect(parseRange('10')).toEqual({ minutes: 10, seconds: 600, text: '10 min' });
+  for (const text of [undefined, '', '7', '1e1', '600']) expect(parseRange(text).minutes).toBe(5);
 });

@@ -1,4 +1,7 @@
-/** Client for the admin API. Authenticates by session cookie, so no script ever holds the token. */
+/**
+ * Client for the admin API. It authenticates with an HttpOnly session cookie, so scripts hold the
+ * admin token only while `signIn` sends it.
+ */
 import type {
   ChangeResult,
   KeyReport,
@@ -43,7 +46,7 @@ const path = (...parts: readonly string[]): string =>
 export class Api {
   /** Called when a response has status 401. */
   onSignedOut: () => void = () => {};
-  /** False until the first session report. */
+  /** Whether the service requires an admin token. False until the service has reported it. */
   isTokenNeeded = false;
 
   session(): Promise<SessionReport> {
@@ -64,12 +67,15 @@ export class Api {
     return session;
   }
 
-  /** Resolves for any status: a service that is not ready sends the same report with 503. */
+  /** Resolves for any HTTP status: a service that is not ready sends the same report with 503. */
   async ready(): Promise<ReadyReport> {
     return (await this.#fetch('GET', '/readyz')).json();
   }
 
-  /** Resolves to the error response of a stream, which EventSource hides, or to undefined. */
+  /**
+   * Requests an event stream and resolves to the error response, or to undefined if the request
+   * succeeds. EventSource itself does not report the status.
+   */
   async streamError(url: string): Promise<ApiError | undefined> {
     const response = await this.#fetch('GET', url);
     if (!response.ok) return apiError(response.status, await response.json().catch(() => ({})));
@@ -94,11 +100,11 @@ export class Api {
   }
 
   async overrides(policy: string): Promise<readonly Override[]> {
-    const all = `${path('overrides')}?${new URLSearchParams({ policy })}`;
-    return (await this.#request<{ overrides: Override[] }>('GET', all)).overrides;
+    const url = `${path('overrides')}?${new URLSearchParams({ policy })}`;
+    return (await this.#request<{ overrides: Override[] }>('GET', url)).overrides;
   }
 
-  /** Names are in the body because browsers remove keys such as `..` from paths. */
+  /** Sends the key in the body, because browsers remove keys such as `..` from paths. */
   setOverride(policy: string, key: string, fields: OverrideFields): Promise<ChangeResult> {
     return this.#request('POST', path('overrides'), { policy, key, ...fields });
   }
@@ -111,11 +117,12 @@ export class Api {
     return this.#request('GET', `${path('keys')}?${new URLSearchParams({ policy, key })}`);
   }
 
-  /** Returns the decision for a call now; charges nothing. */
+  /** Resolves to the decision for a call at this moment, without charging it. */
   async peek(policy: string, key: string, cost: number): Promise<Peek> {
     const call = { policy, key, cost };
     const result = await this.#request<Peek & { shadow?: [Peek] }>('POST', path('peek'), call);
-    // A shadow limit never denies; its own decision is listed under `shadow`.
+    // The decision of a shadow policy is always "allowed". What it would be if the policy were
+    // enforced is in `shadow`.
     return result.shadow?.[0] ?? result;
   }
 
@@ -137,7 +144,7 @@ export class Api {
     const response = await this.#fetch(method, url, body);
     const content = await response.json().catch(() => ({}));
     if (response.ok) return content as T;
-    // 401 from the session endpoint means a wrong token, not an expired session.
+    // The session endpoint returns 401 for a wrong token, not for an expired session.
     if (response.status === 401 && url !== path('session')) this.onSignedOut();
     throw apiError(response.status, content);
   }

@@ -1,59 +1,65 @@
 /**
- * The event stream of the service: one tick a second. Reconnects when the stream ends, then loads
- * the missed seconds from `/v1/series`.
+ * Receives the event stream `/v1/events`: one `tick` event per second with the counts of that
+ * second. Reconnects when the stream ends, and loads missed seconds from `/v1/series`.
  */
 import { after, nowMs } from '../clock.ts';
 import type { Api, ApiError } from './client.ts';
 import { HISTORY_SECONDS, History } from './history.ts';
-import type { Changed, Denial, End, Hello, Tick } from './types.ts';
+import type { ChangedEvent, Denial, EndEvent, HelloEvent, Tick } from './types.ts';
 
-/** `lost`: disconnected, reconnecting. */
+/** `lost`: disconnected; the feed tries to reconnect. */
 export type FeedState = 'connecting' | 'live' | 'lost';
 
 export interface DenialFilter {
   readonly policy?: string | undefined;
-  /** May contain `*`. */
+  /** A key, or a pattern with `*`. */
   readonly key?: string | undefined;
 }
 
-/** Without an event for this long the stream counts as lost. */
+/** If no event arrives for this long, the feed reconnects. */
 const SILENCE_TIMEOUT_MS = 4000;
 const RETRY_MS = 2000;
-/** After the session expired, the retry only shows the sign-in form. */
+/**
+ * Short, because the retry after an expired session does not reconnect but shows the sign-in form.
+ */
 const EXPIRED_RETRY_MS = 100;
+/** Denials kept; older ones are dropped. */
 const MAX_DENIALS = 500;
-/** A stream that starts within this time of the last tick has missed no second. */
-const FRESH_MS = 2500;
-const MAX_PENDING = 30;
+/** If a new stream starts within this time after the last tick, no second was missed. */
+const MAX_GAP_MS = 2500;
+const MAX_PENDING_TICKS = 30;
 
 export class Feed {
   readonly history = new History();
   state: FeedState = 'connecting';
-  /** When the stream was lost, by the browser's clock. */
+  /** When the stream was lost, in ms by the browser's clock. */
   lostAtMs: number | undefined = undefined;
-  /** The error response to the stream request, if the service sent one. */
+  /** Message of the error response to the last stream request, if there was one. */
   problem: string | undefined = undefined;
-  hello: Hello | undefined = undefined;
+  hello: HelloEvent | undefined = undefined;
   last: Tick | undefined = undefined;
-  /** Newest first. */
+  /** Denials that match the filter, newest first. */
   denials: readonly Denial[] = [];
-  /** When the filter was set and collection began. */
+  /** When the filter was last changed, in ms by the browser's clock. */
   denialsSinceMs = nowMs();
-  /** Denials received since then, including those no longer kept. */
+  /** Number of denials received since `denialsSinceMs`, including dropped ones. */
   denialsReceived = 0;
-  /** Denials the service did not send, because there were too many in a second. */
+  /**
+   * Number of denials since `denialsSinceMs` that the service did not send: there were too many.
+   */
   denialsOmitted = 0;
   readonly #api: Api;
   readonly #listeners = new Set<() => void>();
-  readonly #changeListeners = new Set<(change: Changed) => void>();
+  readonly #changeListeners = new Set<(change: ChangedEvent) => void>();
   #filter: DenialFilter = {};
   #source: EventSource | undefined = undefined;
-  /** Ticks that arrive while the series is loading. */
+  /** Ticks that arrived while `/v1/series` is loading; undefined if it is not loading. */
   #pending: Tick[] | undefined = undefined;
+  /** Whether the current stream has sent its first event. */
   #hasHello = false;
-  /** Incremented by `close`, so that a pending retry can tell that it is obsolete. */
+  /** Incremented by `close`, so that a pending retry can detect that it is obsolete. */
   #generation = 0;
-  /** Service clock minus browser clock. */
+  /** Service clock minus browser clock, in ms. */
   #offsetMs = 0;
   #cancelSilence: () => void = () => {};
   #cancelRetry: () => void = () => {};
@@ -67,19 +73,22 @@ export class Feed {
     return nowMs() + this.#offsetMs;
   }
 
-  /** Calls `listener` on every tick and state change. Returns the function that unsubscribes. */
+  /** Calls `listener` on every tick and state change. Returns a function that unsubscribes. */
   listen(listener: () => void): () => void {
     this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);
   }
 
-  /** Calls `listener` when policies or overrides have changed. */
-  onChanged(listener: (change: Changed) => void): () => void {
+  /** Calls `listener` when policies or overrides change. Returns a function that unsubscribes. */
+  onChanged(listener: (change: ChangedEvent) => void): () => void {
     this.#changeListeners.add(listener);
     return () => this.#changeListeners.delete(listener);
   }
 
-  /** Receives only matching denials from now on. Returns whether the filter changed. */
+  /**
+   * Sets the filter of denials and reopens the stream with it. Returns false, and changes nothing,
+   * if the filter is already set.
+   */
   filter({ policy, key }: DenialFilter): boolean {
     if (policy === this.#filter.policy && key === this.#filter.key) return false;
     this.#filter = { policy, key };
@@ -97,7 +106,7 @@ export class Feed {
     return `/v1/events${query.size === 0 ? '' : `?${query}`}`;
   }
 
-  /** Clears the error state and opens the stream. */
+  /** Clears the errors of the previous stream and opens a new one. */
   start(): void {
     this.state = 'connecting';
     this.lostAtMs = undefined;
@@ -110,12 +119,12 @@ export class Feed {
     const source = new EventSource(this.#url);
     this.#source = source;
     this.#hasHello = false;
-    const on = <T>(name: string, take: (data: T) => void): void =>
-      source.addEventListener(name, ({ data }) => take(JSON.parse(data)));
-    on<Hello>('hello', (hello) => this.#onHello(hello));
+    const on = <T>(name: string, handle: (data: T) => void): void =>
+      source.addEventListener(name, ({ data }) => handle(JSON.parse(data)));
+    on<HelloEvent>('hello', (hello) => this.#onHello(hello));
     on<Tick>('tick', (tick) => this.#onTick(tick));
-    on<Changed>('changed', (change) => this.#notifyChanged(change));
-    on<End>('end', ({ why }) => this.#onLost(why === 'expired' ? EXPIRED_RETRY_MS : RETRY_MS));
+    on<ChangedEvent>('changed', (change) => this.#notifyChanged(change));
+    on<EndEvent>('end', ({ why }) => this.#onLost(why === 'expired' ? EXPIRED_RETRY_MS : RETRY_MS));
     source.addEventListener('error', () => this.#onLost());
     this.#restartSilenceTimer();
   }
@@ -128,27 +137,27 @@ export class Feed {
     this.#source = undefined;
   }
 
-  #onHello(hello: Hello): void {
-    const isSame = hello.startedAtMs === this.hello?.startedAtMs;
-    const isFresh = Math.abs(hello.atMs - this.history.lastMs) < FRESH_MS;
+  #onHello(hello: HelloEvent): void {
+    const isSameProcess = hello.startedAtMs === this.hello?.startedAtMs;
+    const hasNoGap = Math.abs(hello.atMs - this.history.lastMs) < MAX_GAP_MS;
     const wasLost = this.state === 'lost';
     this.hello = hello;
     this.#hasHello = true;
     this.#offsetMs = hello.atMs - nowMs();
     this.#restartSilenceTimer();
-    if (!isSame || !isFresh) this.#fillIn();
-    // Change events sent while disconnected are lost: assume that everything has changed.
+    if (!isSameProcess || !hasNoGap) this.#loadHistory();
+    // `changed` events during the disconnection were missed: assume that everything has changed.
     if (wasLost) {
       for (const what of ['policies', 'overrides'] as const) this.#notifyChanged({ what });
     }
   }
 
-  #notifyChanged(change: Changed): void {
+  #notifyChanged(change: ChangedEvent): void {
     for (const listener of this.#changeListeners) listener(change);
   }
 
-  /** Replaces the history by the service's series; ticks received meanwhile are added after it. */
-  #fillIn(): void {
+  /** Replaces the history by `/v1/series`, then adds the ticks received in the meantime. */
+  #loadHistory(): void {
     const pending: Tick[] = [];
     this.#pending = pending;
     const isLatest = (): boolean => this.#pending === pending;
@@ -175,8 +184,8 @@ export class Feed {
     const missed = this.history.add(tick);
     if (this.#pending !== undefined) {
       this.#pending.push(tick);
-      if (this.#pending.length > MAX_PENDING) this.#pending.shift();
-    } else if (missed > 0 || isFirst) this.#fillIn();
+      if (this.#pending.length > MAX_PENDING_TICKS) this.#pending.shift();
+    } else if (missed > 0 || isFirst) this.#loadHistory();
     this.denials = [...[...tick.denials].reverse(), ...this.denials].slice(0, MAX_DENIALS);
     this.denialsReceived += tick.denials.length;
     this.denialsOmitted += tick.denialsOmitted;
@@ -197,20 +206,23 @@ export class Feed {
     this.#cancelRetry = after(retryMs, () => void this.#retry());
   }
 
-  /** Also detects an expired session, which EventSource does not report. */
+  /** Opens the stream again. If the session has expired, reports the sign-out instead. */
   async #retry(): Promise<void> {
     const generation = this.#generation;
     const cause = await this.#diagnose().catch(() => 'unreachable' as const);
     if (generation !== this.#generation) return;
     this.problem = cause instanceof Error ? cause.message : undefined;
-    // The policy that the filter names may have been deleted.
+    // The stream request fails if the policy in the filter was deleted: reload the policies.
     if (cause instanceof Error) this.#notifyChanged({ what: 'policies' });
     if (cause === 'signed out') this.#api.onSignedOut();
     else if (cause === 'unreachable') this.#onLost();
     else this.open();
   }
 
-  /** Resolves to why the stream failed, or to undefined if it can be opened again. */
+  /**
+   * Resolves to the reason why the stream failed, or to undefined if it can be opened again. Sends
+   * requests to find the reason, because EventSource does not report it.
+   */
   async #diagnose(): Promise<'signed out' | ApiError | undefined> {
     const { signedIn } = await this.#api.session();
     if (!signedIn) return 'signed out';

@@ -1,49 +1,55 @@
-/** A query that is repeated when its result may have changed. */
+/** The latest result of a request that pages repeat when the result may have changed. */
 export class PolledQuery<T> {
-  /** The newest result; undefined before the first. */
+  /** Result of the latest successful request; undefined until there is one. */
   value: T | undefined = undefined;
-  /** Why the last request failed. */
+  /** Error of the latest request; undefined if it succeeded. */
   problem: Error | undefined = undefined;
   readonly #fetch: () => Promise<T>;
   readonly #redraw: () => void;
   #requests = 0;
-  #newest: Promise<void> = Promise.resolve();
+  #latest: Promise<void> = Promise.resolve();
 
   constructor(fetch: () => Promise<T>, redraw: () => void) {
     this.#fetch = fetch;
     this.#redraw = redraw;
   }
 
-  /** Like `refresh`, without a redraw: for numbers that the next tick redraws anyway. */
+  /**
+   * Like `refresh`, but redraws only for the first result. Later results are shown by the redraw
+   * that every event of the stream causes.
+   */
   refreshQuietly(): Promise<void> {
     return this.#refresh(this.value === undefined);
   }
 
-  /** Resolves with the newest request: the result of an older one is discarded. */
+  /**
+   * Sends the request again and redraws. Results of earlier requests are discarded; their promises
+   * resolve together with that of the latest request.
+   */
   refresh(): Promise<void> {
     return this.#refresh(true);
   }
 
-  #refresh(isDrawn: boolean): Promise<void> {
-    this.#newest = this.#run(isDrawn);
-    return this.#newest;
+  #refresh(redraws: boolean): Promise<void> {
+    this.#latest = this.#run(redraws);
+    return this.#latest;
   }
 
-  async #run(isDrawn: boolean): Promise<void> {
+  async #run(redraws: boolean): Promise<void> {
     const request = ++this.#requests;
     const result = await this.#fetch().then(
       (value) => ({ value, problem: undefined }),
       (problem: Error) => ({ value: this.value, problem }),
     );
-    if (request !== this.#requests) return this.#newest;
+    if (request !== this.#requests) return this.#latest;
     this.value = result.value;
     this.problem = result.problem;
-    if (isDrawn) this.#redraw();
+    if (redraws) this.#redraw();
   }
 
-  /** Discards the pending request. */
+  /** Discards the result of a pending request. */
   cancel(): void {
     this.#requests++;
-    this.#newest = Promise.resolve();
+    this.#latest = Promise.resolve();
   }
 }

@@ -1,10 +1,10 @@
-/** Responses of the admin API, documented in docs/http-api.md. */
+/** Requests, responses and events of the admin API, documented in docs/http-api.md. */
 import type { AlgorithmName, LimitParams } from 'sluice';
 
 export type { AlgorithmName, LimitParams };
 
 export interface SessionReport {
-  /** Whether the service has an admin token. */
+  /** Whether the service requires an admin token. */
   readonly required: boolean;
   readonly signedIn: boolean;
   readonly expiresAtMs?: number;
@@ -20,7 +20,7 @@ export interface PolicyDefinition {
   readonly costs: Readonly<Record<string, number>>;
   readonly shadow: boolean;
   readonly shadowBy: 'file' | 'api';
-  /** The value in the configuration files, if the API has overridden it. */
+  /** Value of `shadow` in the configuration files; present if the API has overridden it. */
   readonly shadowInFile?: boolean;
   readonly onFailure?: string;
   readonly overrides: number;
@@ -37,11 +37,11 @@ export interface Override {
   readonly persisted?: boolean;
 }
 
-/** Without `expiresAt` and `expiresInMs` it applies until removed. */
+/** An override without `expiresAt` and `expiresInMs` applies until it is removed. */
 export interface OverrideFields {
   readonly limit: number;
   readonly expiresAt?: number;
-  /** Measured by the service's clock, not the browser's. */
+  /** Time until it expires. Preferable to `expiresAt`, which is wrong if the browser's clock is. */
   readonly expiresInMs?: number;
   readonly reason?: string;
 }
@@ -52,7 +52,7 @@ export interface ChangeResult {
 }
 
 export interface ShadowChange extends ChangeResult {
-  /** Undefined if the files no longer define the policy. */
+  /** The changed policy; undefined if the configuration no longer contains it. */
   readonly policy?: PolicyDefinition;
 }
 
@@ -70,9 +70,9 @@ export interface KeyReport {
   readonly entries: readonly { readonly atMs: number; readonly cost: number }[];
   readonly entryCount: number;
   readonly override?: Override;
-  /** When the state was read, by the store's clock. */
+  /** When the store read the state, in ms by its clock. */
   readonly atMs: number;
-  /** Time until a call of cost 1 is admitted; 0 for now. */
+  /** Time until a call of cost 1 is admitted; 0 if it would be admitted immediately. */
   readonly nextMs: number;
 }
 
@@ -100,21 +100,25 @@ export interface TopReport {
   }[];
 }
 
-/** Decisions of one second. */
+/** Numbers of decisions in one second. */
 export interface Counts {
   readonly allowed: number;
   readonly denied: number;
-  /** Decisions of shadow policies. */
+  /** Decisions of policies in shadow mode are counted here, not in `allowed` and `denied`. */
   readonly shadowAllowed: number;
   readonly shadowDenied: number;
   readonly degraded: number;
-  /** Highest used/limit of any key decided, from 0 to 1; null if there was none. */
+  /**
+   * Share of its limit that the fullest key had used, from 0 to 1. It is 1 if a check was denied,
+   * and null if there was no decision.
+   */
   readonly fullest: number | null;
 }
 
-export const COUNTED = ['allowed', 'denied', 'shadowDenied', 'degraded'] as const;
+/** The counts that the dashboard shows for every policy. */
+export const COUNT_FIELDS = ['allowed', 'denied', 'shadowDenied', 'degraded'] as const;
 
-/** Counts of consecutive seconds, oldest first. */
+/** For each field of `Counts`, its values in consecutive seconds, oldest first. */
 export type CountSeries = {
   readonly [Field in keyof Counts]: readonly Counts[Field][];
 };
@@ -134,16 +138,16 @@ export interface Denial {
   readonly cost: number;
   readonly limit: number;
   readonly remaining: number;
-  /** Undefined if no wait is long enough. */
+  /** Undefined if the request can never be admitted. */
   readonly retryAfterMs?: number;
-  /** Undefined for an inline shadow limit. */
+  /** Undefined for an inline limit in shadow mode. */
   readonly windowMs?: number;
   readonly algorithm?: AlgorithmName;
   readonly shadow?: true;
   readonly degraded?: { readonly reason: string; readonly action: string };
 }
 
-/** If `config.ok` is false, the previous configuration is still in effect. */
+/** If `config.ok` is false, the last valid configuration is still in effect. */
 export interface ReadyReport {
   readonly ready: boolean;
   readonly config: { readonly ok: boolean; readonly problems?: readonly string[] };
@@ -159,7 +163,7 @@ export interface StoreReport {
 }
 
 export interface Tick {
-  /** Start of the second. */
+  /** Start of the second that the counts are for. */
   readonly atMs: number;
   readonly total: Counts;
   readonly policies: readonly (Counts & { readonly name: string })[];
@@ -171,17 +175,17 @@ export interface Tick {
   readonly denialsOmitted: number;
 }
 
-export interface Hello {
+export interface HelloEvent {
   readonly version: string;
   readonly startedAtMs: number;
   readonly atMs: number;
   readonly processes: number;
 }
 
-export interface Changed {
+export interface ChangedEvent {
   readonly what: 'policies' | 'overrides';
 }
 
-export interface End {
+export interface EndEvent {
   readonly why: 'expired' | 'stopping' | 'slow';
 }

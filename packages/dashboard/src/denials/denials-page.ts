@@ -3,10 +3,10 @@ import { html, nothing, type TemplateResult } from 'lit-html';
 import { PolledQuery } from '../api/polled-query.ts';
 import type { Denial, PolicyDefinition } from '../api/types.ts';
 import { after } from '../clock.ts';
-import type { Page, PageContext, PageMaker } from '../page.ts';
-import { type Route, to } from '../route.ts';
+import type { Page, PageContext, PageFactory } from '../page.ts';
+import { hrefTo, type Route } from '../route.ts';
 import { checkCommand, command } from '../view/command.ts';
-import { clockText, counted, countText } from '../view/format.ts';
+import { clockText, countText, countWithNoun } from '../view/format.ts';
 import { denialText, deniesAll } from '../view/policy-text.ts';
 import { type Column, table } from '../view/table.ts';
 
@@ -45,7 +45,7 @@ class DenialsPage implements Page {
     void this.#policies.refresh().then(() => this.#filter());
   }
 
-  moved(route: Route): void {
+  onRouteChange(route: Route): void {
     this.#route = route;
     this.#filter();
   }
@@ -116,7 +116,7 @@ class DenialsPage implements Page {
             : table({
                 label: 'Denials, newest first',
                 className: 'denials',
-                isStacking: true,
+                stacksWhenNarrow: true,
                 columns: COLUMNS,
                 rows: shown,
                 keyOf: (denial) => denial,
@@ -181,9 +181,9 @@ class DenialsPage implements Page {
   #stateText(shown: number): string {
     const { denialsOmitted, denialsSinceMs } = this.#context.feed;
     if (this.#pause !== undefined) {
-      return `Paused. ${counted(this.#total - this.#pause.total, 'denial')} since then.`;
+      return `Paused. ${countWithNoun(this.#total - this.#pause.total, 'denial')} since then.`;
     }
-    const since = `${counted(this.#total, 'denial')} since ${clockText(denialsSinceMs)}`;
+    const since = `${countWithNoun(this.#total, 'denial')} since ${clockText(denialsSinceMs)}`;
     const omitted = `${countText(denialsOmitted)} omitted (at most 50 per second are sent)`;
     const older = this.#total - denialsOmitted > shown ? `; showing the newest ${shown}` : '';
     return denialsOmitted > 0 ? `${since}; ${omitted}${older}.` : `${since}${older}.`;
@@ -226,18 +226,18 @@ const COLUMNS: readonly Column<Denial>[] = [
     id: 'policy',
     head: 'Policy',
     className: 'cut',
-    cell: ({ policy }) => html`<a href=${to('policy', [policy])} title=${policy}>${policy}</a>`,
+    cell: ({ policy }) => html`<a href=${hrefTo('policy', [policy])} title=${policy}>${policy}</a>`,
   },
   {
     id: 'key',
     head: 'Key',
-    isName: true,
+    isRowHeader: true,
     className: 'cut',
     cell: ({ policy, key }) =>
-      html`<a class="key" href=${to('key', [policy, key])} title=${key}>${key}</a>`,
+      html`<a class="key" href=${hrefTo('key', [policy, key])} title=${key}>${key}</a>`,
   },
   { id: 'cost', head: 'Cost', isNumber: true, cell: ({ cost }) => countText(cost) },
   { id: 'reason', head: 'Reason', className: 'reason', cell: reasonCell },
 ];
 
-export const denialsPage: PageMaker = (context, route) => new DenialsPage(context, route);
+export const denialsPage: PageFactory = (context, route) => new DenialsPage(context, route);

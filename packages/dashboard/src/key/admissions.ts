@@ -20,7 +20,7 @@ const exactTime = (timeMs: number): string =>
   `${clockText(timeMs)}.${String(Math.floor(timeMs) % 1000).padStart(3, '0')}`;
 
 const COLUMNS: readonly Column<Row>[] = [
-  { id: 'when', head: 'Time', isName: true, cell: ({ when }) => when },
+  { id: 'when', head: 'Time', isRowHeader: true, cell: ({ when }) => when },
   { id: 'cost', head: 'Cost', isNumber: true, cell: ({ cost }) => countText(cost) },
 ];
 const EXPIRES: Column<Row> = {
@@ -34,11 +34,11 @@ export function admissions(
   history: KeyHistory,
 ): TemplateResult {
   const isLog = described.shape === 'entries';
-  const rows = isLog ? logRows(described, report, history) : history.increases.map(seenRow);
+  const rows = isLog ? logRows(described, report, history) : history.increases.map(increaseRow);
   const shown = rows.slice(0, MAX_ROWS);
   return html`<section class="card admissions" aria-labelledby="admissions-title">
     <h2 id="admissions-title">Recent admissions</h2>
-    <p class="hint">${noteOf(described, report, shown.length, rows.length)}</p>
+    <p class="hint">${noteText(described, report, shown.length, rows.length)}</p>
     ${
       shown.length === 0
         ? nothing
@@ -53,7 +53,7 @@ export function admissions(
 }
 
 /** Explains which of the `known` rows are in the table. */
-export function noteOf(
+export function noteText(
   described: KeyDescription,
   report: KeyReport,
   shown: number,
@@ -94,7 +94,7 @@ function logRows(
     .reverse();
 }
 
-function seenRow({ atMs, cost, sinceMs }: Increase): Row {
+function increaseRow({ atMs, cost, sinceMs }: Increase): Row {
   const when = `${exactTime(sinceMs)} – ${exactTime(atMs)}`;
   return { atMs, cost, when, expires: '' };
 }

@@ -6,7 +6,7 @@ import type { Dialogs } from '../view/dialog.ts';
 import { countText } from '../view/format.ts';
 import { askForOverride } from '../view/override-form.ts';
 
-export interface KeyActions {
+export interface KeyActionContext {
   readonly context: PageContext;
   readonly dialogs: Dialogs;
   readonly policy: PolicyDefinition;
@@ -19,12 +19,12 @@ export interface KeyActions {
 /** Longer keys are truncated in messages. */
 const MAX_NAME_LENGTH = 60;
 
-export const shortName = (key: string): string => {
+export const truncateKey = (key: string): string => {
   const letters = [...key];
   return letters.length <= MAX_NAME_LENGTH ? key : `${letters.slice(0, MAX_NAME_LENGTH).join('')}…`;
 };
 
-export function actionButtons(actions: KeyActions): TemplateResult {
+export function actionButtons(actions: KeyActionContext): TemplateResult {
   const { report } = actions;
   const { override, key } = report;
   const isOwn = override?.source === 'api' && override.key === key;
@@ -43,7 +43,7 @@ export function actionButtons(actions: KeyActions): TemplateResult {
   </div>`;
 }
 
-function reset({ context, dialogs, report, changed }: KeyActions): void {
+function reset({ context, dialogs, report, changed }: KeyActionContext): void {
   const { policy, key, used, limit } = report;
   dialogs.ask({
     title: 'Reset this key?',
@@ -57,25 +57,25 @@ function reset({ context, dialogs, report, changed }: KeyActions): void {
     run: async () => {
       await context.api.reset(policy, key);
       await changed();
-      context.notify(`${shortName(key)} reset`);
+      context.notify(`${truncateKey(key)} reset`);
     },
   });
 }
 
-function setOverride({ context, dialogs, policy, report, nowMs, changed }: KeyActions): void {
+function setOverride({ context, dialogs, policy, report, nowMs, changed }: KeyActionContext): void {
   const { key, override } = report;
   askForOverride(dialogs, {
     ...{ policy, key, nowMs },
-    before: override?.source === 'api' && override.key === key ? override : undefined,
+    existing: override?.source === 'api' && override.key === key ? override : undefined,
     save: async (_, fields) => {
       await context.api.setOverride(policy.name, key, fields);
       await changed();
-      context.notify(`${shortName(key)} now has a limit of ${countText(fields.limit)}`);
+      context.notify(`${truncateKey(key)} now has a limit of ${countText(fields.limit)}`);
     },
   });
 }
 
-function removeOverride({ context, dialogs, policy, report, changed }: KeyActions): void {
+function removeOverride({ context, dialogs, policy, report, changed }: KeyActionContext): void {
   const { key, override } = report;
   dialogs.ask({
     title: 'Remove override?',
@@ -89,7 +89,7 @@ function removeOverride({ context, dialogs, policy, report, changed }: KeyAction
     run: async () => {
       await context.api.deleteOverride(policy.name, key);
       await changed();
-      context.notify(`Override for ${shortName(key)} removed`);
+      context.notify(`Override for ${truncateKey(key)} removed`);
     },
   });
 }

@@ -9,7 +9,7 @@ import { describe } from './key-params.ts';
 export type Entry = LogEntry;
 
 /** A clock-aligned window and the cost admitted in it. */
-export interface CountedWindow {
+export interface WindowCount {
   readonly startMs: number;
   readonly cost: number;
 }
@@ -37,7 +37,7 @@ const MAX_INCREASES = 200;
 export class KeyHistory {
   /** Oldest first. Replaced, never mutated, so that views can compare by identity. */
   entries: readonly Entry[] = [];
-  windows: readonly CountedWindow[] = [];
+  windows: readonly WindowCount[] = [];
   charges: readonly Charge[] = [];
   /** Newest first. */
   increases: readonly Increase[] = [];

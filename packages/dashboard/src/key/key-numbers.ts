@@ -15,8 +15,11 @@ const tile = (name: string, value: unknown, hint: unknown = nothing): TemplateRe
   </div>`;
 
 /** The part of a reported wait that is still ahead. */
-const restMs = ({ atMs }: { readonly atMs: number }, waitMs: number, nowMs: number): number =>
-  Math.max(0, waitMs - Math.max(0, nowMs - atMs));
+const remainingWaitMs = (
+  { atMs }: { readonly atMs: number },
+  waitMs: number,
+  nowMs: number,
+): number => Math.max(0, waitMs - Math.max(0, nowMs - atMs));
 
 export function keyNumbers(
   { used, remaining, limit }: KeyDescription,
@@ -25,8 +28,8 @@ export function keyNumbers(
   policy: PolicyDefinition | undefined,
   nowMs: number,
 ): TemplateResult {
-  const nextMs = restMs(report, report.nextMs, nowMs);
-  const resetMs = restMs(report, report.resetAfterMs, nowMs);
+  const nextMs = remainingWaitMs(report, report.nextMs, nowMs);
+  const resetMs = remainingWaitMs(report, report.resetAfterMs, nowMs);
   return html`<dl class="tiles">
     ${tile('Used', countText(used), `of ${countText(limit)}`)}
     ${tile('Remaining', countText(remaining), gauge(used, limit))}
@@ -35,13 +38,13 @@ export function keyNumbers(
     ${tile(
       'Resets',
       waitText(resetMs),
-      resetMs > 0 ? `at\u00a0${momentText(nowMs + resetMs, nowMs)}` : nothing,
+      resetMs > 0 ? `at\u00a0${resetTimeText(nowMs + resetMs, nowMs)}` : nothing,
     )}
   </dl>`;
 }
 
 /** Times within a day without their date. */
-const momentText = (timeMs: number, nowMs: number): string =>
+const resetTimeText = (timeMs: number, nowMs: number): string =>
   timeMs - nowMs < DAY_MS ? clockText(timeMs) : dateText(timeMs);
 
 /** Hidden from screen readers: the tiles have the same numbers. */
@@ -104,7 +107,7 @@ export function costText(result: CostResult, nowMs: number): string {
       const { peek } = result;
       return peek.allowed
         ? 'admitted now'
-        : `admitted ${waitText(restMs(peek, peek.retryAfterMs, nowMs))}`;
+        : `admitted ${waitText(remainingWaitMs(peek, peek.retryAfterMs, nowMs))}`;
     }
   }
 }

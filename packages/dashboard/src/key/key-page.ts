@@ -5,19 +5,19 @@ import type { KeyDescription } from 'sluice/engine';
 import { ApiError } from '../api/client.ts';
 import type { KeyReport, LimitParams, PolicyDefinition } from '../api/types.ts';
 import { after, every, nowMs } from '../clock.ts';
-import type { Page, PageContext, PageMaker } from '../page.ts';
-import { type Route, to } from '../route.ts';
+import type { Page, PageContext, PageFactory } from '../page.ts';
+import { hrefTo, type Route } from '../route.ts';
 import { checkCommand, command } from '../view/command.ts';
 import { Dialogs } from '../view/dialog.ts';
 import { countText, windowText } from '../view/format.ts';
-import { Measured } from '../view/measured.ts';
 import { definitionText, deniesAll } from '../view/policy-text.ts';
+import { WidthObserver } from '../view/width-observer.ts';
 import { admissions } from './admissions.ts';
-import { actionButtons, shortName } from './key-actions.ts';
+import { actionButtons, truncateKey } from './key-actions.ts';
 import { KeyHistory } from './key-history.ts';
 import { type CostResult, costText, keyNumbers, overrideNote } from './key-numbers.ts';
 import { describe, paramsOf } from './key-params.ts';
-import { type Scene, sceneOf } from './scene.ts';
+import { buildScene, type Scene } from './scene.ts';
 import { ServiceClock } from './service-clock.ts';
 import { WindowView } from './window-view.ts';
 
@@ -54,7 +54,7 @@ class KeyPage implements Page {
     this.#context = context;
     this.#route = route;
     this.#dialogs = new Dialogs(() => context.redraw());
-    this.#window = new WindowView(new Measured(() => context.redraw()));
+    this.#window = new WindowView(new WidthObserver(() => context.redraw()));
     const refetch = (): void => void this.#refetch();
     document.addEventListener('visibilitychange', refetch);
     this.#stops.push(
@@ -73,7 +73,7 @@ class KeyPage implements Page {
   }
 
   get title(): string {
-    return `${shortName(this.#names.key)} · ${this.#names.policy}`;
+    return `${truncateKey(this.#names.key)} · ${this.#names.policy}`;
   }
 
   #begin(): void {
@@ -86,7 +86,7 @@ class KeyPage implements Page {
     void this.#fetchPolicy().then(() => this.#reload());
   }
 
-  moved(route: Route): void {
+  onRouteChange(route: Route): void {
     const before = this.#route;
     this.#route = route;
     if (before.names.join('\0') !== route.names.join('\0')) this.#begin();
@@ -199,8 +199,8 @@ class KeyPage implements Page {
     const { policy, key } = this.#names;
     return html`<div class="key-head">
         <nav class="crumbs" aria-label="Breadcrumb">
-          <a href=${to('overview')}>Overview</a> <span aria-hidden="true">›</span>
-          <a href=${to('policy', [policy])}>${policy}</a> <span aria-hidden="true">›</span>
+          <a href=${hrefTo('overview')}>Overview</a> <span aria-hidden="true">›</span>
+          <a href=${hrefTo('policy', [policy])}>${policy}</a> <span aria-hidden="true">›</span>
         </nav>
         <h1 class="mono key-name" tabindex=${key.length > LONG_KEY ? 0 : nothing}>${key}</h1>
         ${this.#policy === undefined ? nothing : this.#definition(this.#policy)}
@@ -268,7 +268,7 @@ class KeyPage implements Page {
     report: KeyReport,
   ): TemplateResult {
     const now = this.#nowMs;
-    const scene = sceneOf(describe(report, params, now), params, report, this.#history, now);
+    const scene = buildScene(describe(report, params, now), params, report, this.#history, now);
     const { entries, entryCount } = report;
     const shown = `Showing ${countText(entries.length)} of ${countText(entryCount)} entries`;
     return html`<section class="card" aria-labelledby="window-title">
@@ -313,7 +313,7 @@ const TITLES: Readonly<Record<Scene['kind'], string>> = {
 };
 
 const empty = (text: string): TemplateResult =>
-  html`<p class="empty">${text} <a href=${to('overview')}>All policies</a></p>`;
+  html`<p class="empty">${text} <a href=${hrefTo('overview')}>All policies</a></p>`;
 
 const stale = ({ message }: Error): TemplateResult =>
   html`<p class="wrong" role="alert">${message}. Showing the last known state.</p>`;
@@ -325,4 +325,4 @@ const noState = ({ policy, key }: KeyReport): TemplateResult => html`<div class=
   ${command(checkCommand(policy, key))}
 </div>`;
 
-export const keyPage: PageMaker = (context, route) => new KeyPage(context, route);
+export const keyPage: PageFactory = (context, route) => new KeyPage(context, route);

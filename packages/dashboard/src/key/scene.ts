@@ -9,7 +9,7 @@ import type {
   WindowsDescription,
 } from 'sluice/engine';
 import type { KeyReport, LimitParams } from '../api/types.ts';
-import type { CountedWindow, Entry, KeyHistory } from './key-history.ts';
+import type { Entry, KeyHistory, WindowCount } from './key-history.ts';
 
 export interface Span {
   readonly fromMs: number;
@@ -44,7 +44,7 @@ export interface TickScene extends Common {
 /** Counts of clock-aligned windows. */
 export interface BarScene extends Common {
   readonly kind: 'bars';
-  readonly bars: readonly CountedWindow[];
+  readonly bars: readonly WindowCount[];
 }
 
 export interface Point {
@@ -65,7 +65,7 @@ export type Scene = TickScene | BarScene | LevelScene;
 const BEHIND = 1 / 3;
 const AHEAD = 0.02;
 
-export function sceneOf(
+export function buildScene(
   described: KeyDescription,
   params: LimitParams,
   report: KeyReport,

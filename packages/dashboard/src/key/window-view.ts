@@ -5,7 +5,7 @@
 import { html, nothing, svg, type TemplateResult } from 'lit-html';
 import { ref } from 'lit-html/directives/ref.js';
 import { clockText, countText, windowText } from '../view/format.ts';
-import type { Measured } from '../view/measured.ts';
+import type { WidthObserver } from '../view/width-observer.ts';
 import type { BarScene, LevelScene, Scene, TickScene } from './scene.ts';
 import {
   BASE,
@@ -21,16 +21,16 @@ import {
 } from './window-shapes.ts';
 
 export class WindowView {
-  readonly #measured: Measured;
+  readonly #widthObserver: WidthObserver;
   #drawn: { of: TickScene['entries']; perMs: number; path: string } | undefined = undefined;
 
-  constructor(measured: Measured) {
-    this.#measured = measured;
+  constructor(widthObserver: WidthObserver) {
+    this.#widthObserver = widthObserver;
   }
 
   view(scene: Scene, label: string): TemplateResult {
-    const { width } = this.#measured;
-    return html`<div class="window" ${ref(this.#measured.element)}>
+    const { width } = this.#widthObserver;
+    return html`<div class="window" ${ref(this.#widthObserver.observe)}>
       ${width === 0 ? nothing : this.#picture(scene, label, width)}
     </div>`;
   }

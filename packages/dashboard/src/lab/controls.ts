@@ -4,7 +4,7 @@ import { live } from 'lit-html/directives/live.js';
 import { algorithmNames, optionOf } from 'sluice/engine';
 import type { AlgorithmName } from '../api/types.ts';
 import { countText } from '../view/format.ts';
-import { durationCode, readDuration } from './address.ts';
+import { durationCode, parseDuration } from './lab-query.ts';
 import {
   BOUNDS,
   isWithin,
@@ -14,7 +14,7 @@ import {
   type TrafficName,
 } from './settings.ts';
 import { TRAFFIC_LABELS } from './traffic.ts';
-import { callsText, readCalls, startOf } from './typed.ts';
+import { callsText, parseCalls, startOf } from './typed-calls.ts';
 
 type Change = (changes: Partial<LabSettings>) => void;
 
@@ -109,7 +109,7 @@ export class Controls {
 
   #window({ windowMs }: LabSettings): TemplateResult {
     return this.#field('windowMs', 'Window', durationCode(windowMs), (text) => {
-      const value = readDuration(text);
+      const value = parseDuration(text);
       if (isWithin('windowMs', value)) return this.#apply({ windowMs: value });
       return 'Expected a duration such as 10s, 1m or 250ms, up to 30d';
     });
@@ -179,7 +179,7 @@ export class Controls {
     if (this.#draft?.of !== typed) this.#draft = { text: callsText(typed, startMs), of: typed };
     const changed = (event: Event): void => {
       const text = textIn(event);
-      const read = readCalls(text, startMs);
+      const read = parseCalls(text, startMs);
       if (read.problem === undefined) {
         this.#invalid.delete('typed');
         this.#draft = { text, of: read.calls };

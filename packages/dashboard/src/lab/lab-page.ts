@@ -1,20 +1,20 @@
 /** The lab: compares all algorithms on the same traffic, using the engine in the browser. */
 import { html, nothing, type TemplateResult } from 'lit-html';
 import { ref } from 'lit-html/directives/ref.js';
-import type { Page, PageContext, PageMaker } from '../page.ts';
+import type { Page, PageContext, PageFactory } from '../page.ts';
 import type { Route } from '../route.ts';
 import { countText, windowText } from '../view/format.ts';
-import { Measured } from '../view/measured.ts';
-import { type LabQuery, parseLabQuery, queryOf } from './address.ts';
+import { WidthObserver } from '../view/width-observer.ts';
 import { Controls } from './controls.ts';
-import { isTooLong, LabAddress, linkTo } from './lab-link.ts';
+import { formatLabQuery, type LabQuery, parseLabQuery } from './lab-query.ts';
+import { isTooLong, LabUrl, linkTo } from './lab-url.ts';
 import { Playback } from './playback.ts';
 import { policyCard } from './policy-card.ts';
 import { ResultsView } from './results-view.ts';
 import { type LabResult, runLab } from './run.ts';
 import { type LabSettings, MAX_IN_SLOT, MAX_WINDOWS, SLOTS } from './settings.ts';
-import { Strip } from './strip.ts';
-import { slotsOf, trafficOf } from './traffic.ts';
+import { buildTraffic, callsPerSlot } from './traffic.ts';
+import { Strip } from './traffic-strip.ts';
 
 const MIN_WIDTH = 200;
 
@@ -23,10 +23,10 @@ class LabPage implements Page {
   readonly #context: PageContext;
   readonly #controls: Controls;
   readonly #strip: Strip;
-  readonly #measured: Measured;
+  readonly #widthObserver: WidthObserver;
   readonly #playback: Playback;
   readonly #results: ResultsView;
-  readonly #address: LabAddress;
+  readonly #address: LabUrl;
   #settings!: LabSettings;
   #notices: readonly string[] = [];
   #result!: LabResult;
@@ -36,8 +36,8 @@ class LabPage implements Page {
     const redraw = (): void => context.redraw();
     this.#controls = new Controls((changes) => this.#change(changes), redraw);
     this.#strip = new Strip((slots) => this.#draw(slots), redraw);
-    this.#measured = new Measured(redraw);
-    this.#address = new LabAddress(context);
+    this.#widthObserver = new WidthObserver(redraw);
+    this.#address = new LabUrl(context);
     this.#playback = new Playback((isChosen) => {
       if (isChosen) this.#writeAddress();
       redraw();
@@ -46,7 +46,7 @@ class LabPage implements Page {
     this.#read(route.query);
   }
 
-  moved(route: Route): void {
+  onRouteChange(route: Route): void {
     if (!this.#address.isOwn(route)) this.#read(route.query);
   }
 
@@ -65,7 +65,7 @@ class LabPage implements Page {
 
   #run(settings: LabSettings): void {
     this.#settings = settings;
-    this.#result = runLab(settings, trafficOf(settings));
+    this.#result = runLab(settings, buildTraffic(settings));
     this.#playback.load(this.#result);
     this.#results.load(settings, this.#result);
   }
@@ -93,7 +93,7 @@ class LabPage implements Page {
     const windows = Math.round((traffic.endMs - traffic.startMs) / this.#settings.windowMs);
     return {
       traffic: 'drawn',
-      slots: slotsOf(traffic, MAX_IN_SLOT),
+      slots: callsPerSlot(traffic, MAX_IN_SLOT),
       startMs: traffic.startMs,
       windows: Math.min(MAX_WINDOWS, Math.max(1, windows)),
     };
@@ -105,7 +105,7 @@ class LabPage implements Page {
   }
 
   get #query(): LabQuery {
-    return { ...queryOf(this.#settings), ...this.#playback.query };
+    return { ...formatLabQuery(this.#settings), ...this.#playback.query };
   }
 
   #writeAddress(): void {
@@ -114,7 +114,7 @@ class LabPage implements Page {
 
   view(): TemplateResult {
     const settings = this.#settings;
-    const { width } = this.#measured;
+    const { width } = this.#widthObserver;
     return html`<div>
         <h1>Lab</h1>
         <p class="hint">Runs the service's engine in your browser. No data is sent.</p>
@@ -128,7 +128,9 @@ class LabPage implements Page {
           <section class="card" aria-labelledby="strip-title">
             <h2 id="strip-title">Traffic</h2>
             <p class="hint">${this.#trafficText()}</p>
-            <div ${ref(this.#measured.element)}>${width === 0 ? nothing : this.#stripView()}</div>
+            <div ${ref(this.#widthObserver.observe)}>
+              ${width === 0 ? nothing : this.#stripView()}
+            </div>
           </section>
           ${this.#results.view(width === 0 ? 0 : this.#width, this.#query, () => this.#copyLink())}
           ${policyCard(settings, {
@@ -155,14 +157,14 @@ class LabPage implements Page {
   }
 
   get #width(): number {
-    return Math.max(MIN_WIDTH, this.#measured.width);
+    return Math.max(MIN_WIDTH, this.#widthObserver.width);
   }
 
   #stripView(): TemplateResult {
     const { traffic } = this.#result;
     const { limit, slots } = this.#settings;
     return this.#strip.view({
-      slots: this.#settings.traffic === 'drawn' ? slots : slotsOf(traffic, MAX_IN_SLOT),
+      slots: this.#settings.traffic === 'drawn' ? slots : callsPerSlot(traffic, MAX_IN_SLOT),
       slotMs: (traffic.endMs - traffic.startMs) / SLOTS,
       ...{ limit, width: this.#width },
     });
@@ -183,4 +185,4 @@ class LabPage implements Page {
   }
 }
 
-export const labPage: PageMaker = (context, route) => new LabPage(context, route);
+export const labPage: PageFactory = (context, route) => new LabPage(context, route);

@@ -33,7 +33,7 @@ export interface Step {
 }
 
 /** Returns the admitted cost within the last window, as a step function of time. */
-export function trueSteps(
+export function admittedSteps(
   calls: readonly Call[],
   { decisions }: Pick<Lane, 'decisions'>,
   followed: string,
@@ -123,7 +123,7 @@ export function callColumns(
 }
 
 /** Highest cost of a column over all calls: the common scale of all lanes. */
-export function mostInColumn(calls: readonly Call[], { x }: TimeScale): number {
+export function highestColumn(calls: readonly Call[], { x }: TimeScale): number {
   const sums = new Map<number, number>();
   for (const { atMs, cost } of calls) {
     const column = Math.floor(x(atMs) / COLUMN);

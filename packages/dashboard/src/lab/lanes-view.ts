@@ -5,6 +5,7 @@ import type { RunDecision } from 'sluice-traffic/lab';
 import { countText, windowText } from '../view/format.ts';
 import { decisionText, fullestText, multipleText, sinceText } from './lab-text.ts';
 import {
+  admittedSteps,
   areaPath,
   axisSteps,
   BASE,
@@ -12,15 +13,14 @@ import {
   callColumns,
   costAt,
   GROUND,
+  highestColumn,
   LANE_HEIGHT,
-  mostInColumn,
   PLOT,
   plotY,
   type Step,
   type TimeScale,
   TOP,
   timeScale,
-  trueSteps,
   usedPath,
 } from './lane-shapes.ts';
 import type { LabResult, Lane } from './run.ts';
@@ -59,11 +59,11 @@ export class LanesView {
     this.#scale = timeScale(result.traffic, width);
     const { lanes, traffic, followed } = result;
     const { calls } = traffic;
-    const steps = lanes.map((lane) => trueSteps(calls, lane, followed, settings.windowMs));
+    const steps = lanes.map((lane) => admittedSteps(calls, lane, followed, settings.windowMs));
     const tops = steps.flat().map(({ cost }) => cost);
     const largest = Math.max(...lanes.map(({ capacity }) => capacity), settings.limit);
     this.#top = HEAD_ROOM * tops.reduce((most, cost) => Math.max(most, cost), largest);
-    const most = mostInColumn(calls, this.#scale);
+    const most = highestColumn(calls, this.#scale);
     this.#drawn = lanes.map((lane, at) => ({
       ...{ lane, steps: steps[at] },
       area: areaPath(steps[at], this.#top, this.#scale),

@@ -1,5 +1,5 @@
 /** Returns the policy of the lab as a configuration file. */
-import { durationCode } from './address.ts';
+import { durationCode } from './lab-query.ts';
 import { type LabSettings, policyOptions } from './settings.ts';
 
 export function policyFile(settings: LabSettings): string {

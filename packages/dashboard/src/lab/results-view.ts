@@ -1,10 +1,10 @@
 /** The results of a run: a lane per algorithm, the summary and all decisions. */
 import { html, nothing, type TemplateResult } from 'lit-html';
-import { to } from '../route.ts';
+import { hrefTo } from '../route.ts';
 import { countText } from '../view/format.ts';
-import { type LabQuery, MAX_QUERY_LENGTH, queryLength } from './address.ts';
 import { DecisionsTable } from './decisions-table.ts';
-import { isTooLong } from './lab-link.ts';
+import { type LabQuery, MAX_QUERY_LENGTH, queryLength } from './lab-query.ts';
+import { isTooLong } from './lab-url.ts';
 import { nearestCall } from './lane-shapes.ts';
 import { LanesView, legend } from './lanes-view.ts';
 import type { Playback } from './playback.ts';
@@ -36,7 +36,7 @@ export class ResultsView {
         <div class="row spread">
           <h2 id="lanes-title">Decisions</h2>
           <div class="row">
-            <a href=${to('lab')}>Reset to defaults</a>
+            <a href=${hrefTo('lab')}>Reset to defaults</a>
             <button type="button" class="quiet" @click=${copyLink}>Copy link</button>
           </div>
         </div>

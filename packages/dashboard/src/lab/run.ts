@@ -3,7 +3,7 @@ import { AlgorithmRun, type RunDecision, type WorstWindow } from 'sluice-traffic
 import type { AlgorithmName } from '../api/types.ts';
 import { definePolicy } from './engine.ts';
 import { type LabSettings, policyOptions } from './settings.ts';
-import { CALLER, type Call, type Traffic } from './traffic.ts';
+import { type Call, SINGLE_CLIENT, type Traffic } from './traffic.ts';
 
 export interface Lane {
   readonly algorithm: AlgorithmName;
@@ -70,7 +70,7 @@ function sampleTimes({ startMs, endMs }: Traffic, windowMs: number): readonly nu
 function busiest(calls: readonly Call[]): string {
   const counts = new Map<string, number>();
   for (const { key } of calls) counts.set(key, (counts.get(key) ?? 0) + 1);
-  let most = CALLER;
+  let most = SINGLE_CLIENT;
   for (const [key, count] of counts) if (count > (counts.get(most) ?? 0)) most = key;
   return most;
 }

@@ -1,7 +1,7 @@
 /** Drawing calls into time slots. */
 import { MAX_IN_SLOT } from './settings.ts';
 
-export interface Place {
+export interface SlotCount {
   readonly slot: number;
   readonly count: number;
 }
@@ -13,7 +13,11 @@ export const stripTop = (slots: readonly number[], limit: number): number =>
   Math.min(MAX_IN_SLOT, Math.max(MIN_TOP, limit, ...slots));
 
 /** The slots with a line drawn from one to another, ends included. */
-export function withLine(slots: readonly number[], from: Place, to: Place): readonly number[] {
+export function withLine(
+  slots: readonly number[],
+  from: SlotCount,
+  to: SlotCount,
+): readonly number[] {
   const drawn = [...slots];
   const length = Math.abs(to.slot - from.slot);
   for (let step = 0; step <= length; step++) {

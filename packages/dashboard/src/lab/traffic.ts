@@ -18,7 +18,7 @@ export interface Traffic {
 }
 
 /** The key of traffic with a single client. */
-export const CALLER = 'caller';
+export const SINGLE_CLIENT = 'caller';
 
 export const TRAFFIC_LABELS: Readonly<Record<TrafficName, readonly [string, string]>> = {
   boundary: ['Boundary burst', 'Half right before a window boundary, half right after.'],
@@ -31,7 +31,7 @@ export const TRAFFIC_LABELS: Readonly<Record<TrafficName, readonly [string, stri
   typed: ['Typed', 'Time and cost of each call.'],
 };
 
-export function trafficOf(settings: LabSettings): Traffic {
+export function buildTraffic(settings: LabSettings): Traffic {
   switch (settings.traffic) {
     case 'drawn':
       return cut(settings, drawnCalls(settings));
@@ -78,7 +78,7 @@ function shaped(
     clients: hasClients ? OTHERS : 1,
   });
   const all = Array.from(made, ({ timeMs, client }) => {
-    return { atMs: timeMs, cost, key: hasClients ? client : CALLER };
+    return { atMs: timeMs, cost, key: hasClients ? client : SINGLE_CLIENT };
   });
   return cut(settings, all, durationMs);
 }
@@ -95,7 +95,7 @@ function burstCalls(settings: LabSettings): readonly Call[] {
     { lengthMs: eachMs * BURST_PART, weight: 1, special: 0 },
   ]).flat();
   const moments = momentsOf(pieces, startMs, calls, new Random(seed));
-  return Array.from(moments, ({ timeMs }) => ({ atMs: timeMs, cost, key: CALLER }));
+  return Array.from(moments, ({ timeMs }) => ({ atMs: timeMs, cost, key: SINGLE_CLIENT }));
 }
 
 /** Spreads the calls of each slot evenly. */
@@ -105,7 +105,7 @@ function drawnCalls(settings: LabSettings): readonly Call[] {
   return slots.flatMap((count, slot) =>
     Array.from({ length: count }, (_, at) => {
       const afterMs = (slot + (at + 0.5) / count) * slotMs;
-      return { atMs: Math.floor(startMs + afterMs), cost, key: CALLER };
+      return { atMs: Math.floor(startMs + afterMs), cost, key: SINGLE_CLIENT };
     }),
   );
 }
@@ -115,7 +115,7 @@ function typedTraffic(settings: LabSettings): Traffic {
   const { typed, windowMs, startMs } = settings;
   const lastMs = typed[typed.length - 1]?.atMs ?? startMs;
   const windows = Math.max(1, Math.ceil((lastMs + 1 - startMs) / windowMs));
-  const calls = typed.map(({ atMs, cost }) => ({ atMs, cost, key: CALLER }));
+  const calls = typed.map(({ atMs, cost }) => ({ atMs, cost, key: SINGLE_CLIENT }));
   return cut(settings, calls, windows * windowMs);
 }
 
@@ -128,7 +128,7 @@ function adversaryTraffic(settings: LabSettings): Traffic {
   let wanted = 0;
   for (const { afterMs, admitted } of adversaryOf(policy).schedule) {
     wanted += Math.floor(admitted / cost);
-    const call = { atMs: fromMs + afterMs, cost, key: CALLER };
+    const call = { atMs: fromMs + afterMs, cost, key: SINGLE_CLIENT };
     while (calls.length < Math.min(wanted, MAX_CALLS)) calls.push(call);
   }
   const lengthMs = fromMs - startMs + 3 * windowMs;
@@ -136,7 +136,7 @@ function adversaryTraffic(settings: LabSettings): Traffic {
 }
 
 /** Returns the number of calls per slot, at most `most`. */
-export function slotsOf({ calls, startMs, endMs }: Traffic, most: number): readonly number[] {
+export function callsPerSlot({ calls, startMs, endMs }: Traffic, most: number): readonly number[] {
   const slots = new Array<number>(SLOTS).fill(0);
   for (const { atMs } of calls) {
     const slot = Math.floor(((atMs - startMs) / (endMs - startMs)) * SLOTS);

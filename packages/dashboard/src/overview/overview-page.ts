@@ -3,26 +3,26 @@ import { html, nothing, type TemplateResult } from 'lit-html';
 import { PolledQuery } from '../api/polled-query.ts';
 import type { PolicyDefinition, ReadyReport } from '../api/types.ts';
 import { every } from '../clock.ts';
-import type { Page, PageContext, PageMaker } from '../page.ts';
+import type { Page, PageContext, PageFactory } from '../page.ts';
 import type { Route } from '../route.ts';
-import { asTable } from '../view/as-table.ts';
 import { chart } from '../view/chart.ts';
 import { command } from '../view/command.ts';
 import { countsFigure } from '../view/counts.ts';
+import { dataTable } from '../view/data-table.ts';
 import { countText } from '../view/format.ts';
-import { heatLegend } from '../view/heat.ts';
+import { heatLegend } from '../view/heat-strip.ts';
 import { pageOf, pager } from '../view/pager.ts';
-import { type Range, rangeButtons, readRange } from '../view/range.ts';
-import { readSorting, type Sorting, sorted, sortingText, table } from '../view/table.ts';
-import { counters } from './counters.ts';
-import { columnsFor, heatNumbers, omittedText, type PolicyRow, policyRows } from './policies.ts';
+import { parseRange, type Range, rangeButtons } from '../view/range.ts';
+import { parseSorting, type Sorting, sortingText, sortRows, table } from '../view/table.ts';
+import { columnsFor, heatTable, omittedText, type PolicyRow, policyRows } from './policy-table.ts';
+import { counters } from './rate-cards.ts';
 import { storeCard } from './store-card.ts';
 
 /** Configuration errors are not part of the event stream. */
 const READY_POLL_MS = 10_000;
 /** A filter field appears above this many policies. */
 const FEW_POLICIES = 10;
-const FIRST_SORTING: Sorting = { by: 'denied', isDown: true };
+const FIRST_SORTING: Sorting = { by: 'denied', isDescending: true };
 
 class OverviewPage implements Page {
   readonly title = 'Overview';
@@ -55,7 +55,7 @@ class OverviewPage implements Page {
     void this.#ready.refresh();
   }
 
-  moved(route: Route): void {
+  onRouteChange(route: Route): void {
     this.#route = route;
   }
 
@@ -66,7 +66,7 @@ class OverviewPage implements Page {
   view(): TemplateResult {
     const { feed } = this.#context;
     const { history } = feed;
-    const range = readRange(this.#route.query.range);
+    const range = parseRange(this.#route.query.range);
     const isKnown = history.lastMs > 0;
     return html`
       <div class="row page-head">
@@ -125,9 +125,9 @@ class OverviewPage implements Page {
     const omitted = feed.last?.omitted ?? 0;
     const span = { lastMs, seconds: range.seconds, isPartial: omitted > 0 };
     const columns = columnsFor(span);
-    const sorting = readSorting(this.#route.query.sort, columns, FIRST_SORTING);
+    const sorting = parseSorting(this.#route.query.sort, columns, FIRST_SORTING);
     const filter = this.#route.query.filter ?? '';
-    const matching = this.#arranged(sorted(all, columns, sorting)).filter(({ name }) =>
+    const matching = this.#arranged(sortRows(all, columns, sorting)).filter(({ name }) =>
       name.toLowerCase().includes(filter.toLowerCase()),
     );
     const page = pageOf(matching, this.#route.query.from);
@@ -143,7 +143,7 @@ class OverviewPage implements Page {
           : table({
               label: 'Policies',
               className: 'policies',
-              isStacking: true,
+              stacksWhenNarrow: true,
               columns,
               rows,
               keyOf: ({ name }) => name,
@@ -154,10 +154,10 @@ class OverviewPage implements Page {
       ${pager(page, (from) => this.#go({ from }))}
       ${omitted > 0 ? html`<p class="hint">${omittedText(omitted)}</p>` : nothing}
       ${heatLegend()}
-      ${asTable({
+      ${dataTable({
         summary: 'Fullest keys as a table',
         caption,
-        ...heatNumbers(rows, span),
+        ...heatTable(rows, span),
       })}
     `;
   }
@@ -203,4 +203,4 @@ const noPolicies = (): TemplateResult => html`<div class="empty">
   <p>All fields are described in <code>docs/configuration.md</code>.</p>
 </div>`;
 
-export const overviewPage: PageMaker = (context, route) => new OverviewPage(context, route);
+export const overviewPage: PageFactory = (context, route) => new OverviewPage(context, route);

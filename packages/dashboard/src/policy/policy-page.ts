@@ -12,22 +12,22 @@ import type {
   TopReport,
 } from '../api/types.ts';
 import { every } from '../clock.ts';
-import type { Page, PageContext, PageMaker } from '../page.ts';
-import { type Route, to } from '../route.ts';
-import { asTable } from '../view/as-table.ts';
+import type { Page, PageContext, PageFactory } from '../page.ts';
+import { hrefTo, type Route } from '../route.ts';
 import { chart } from '../view/chart.ts';
 import { checkCommand, command } from '../view/command.ts';
-import { countsFigure, OF_SHADOW } from '../view/counts.ts';
+import { countsFigure, SHADOW_FIELDS } from '../view/counts.ts';
+import { dataTable } from '../view/data-table.ts';
 import { Dialogs } from '../view/dialog.ts';
 import { clockText } from '../view/format.ts';
-import { heatCells, heatLegend, heatStrip, heatText } from '../view/heat.ts';
+import { heatCells, heatLegend, heatStrip, heatText } from '../view/heat-strip.ts';
 import { askForOverride } from '../view/override-form.ts';
 import { definitionText, deniesAll } from '../view/policy-text.ts';
-import { type Range, rangeButtons, readRange } from '../view/range.ts';
-import { definitionCard } from './definition.ts';
-import { overridesCard } from './overrides.ts';
+import { parseRange, type Range, rangeButtons } from '../view/range.ts';
+import { definitionCard } from './definition-card.ts';
+import { overridesCard } from './overrides-card.ts';
 import { MAX_KEYS, shadowCard } from './shadow-card.ts';
-import { type TopList, topCard } from './top-keys.ts';
+import { type TopList, topCard } from './top-keys-card.ts';
 
 const POLL_MS = 3000;
 
@@ -73,7 +73,7 @@ class PolicyPage implements Page {
     return [this.#policies, this.#overrides, this.#series, ...Object.values(this.#top)];
   }
 
-  moved(route: Route): void {
+  onRouteChange(route: Route): void {
     const isSame = route.names[0] === this.#name;
     this.#route = route;
     if (isSame) return;
@@ -121,14 +121,16 @@ class PolicyPage implements Page {
       <div class="empty">
         <p>It may have been renamed or removed from the files. Existing policies:</p>
         <ul class="names">
-          ${policies.map(({ name }) => html`<li><a href=${to('policy', [name])}>${name}</a></li>`)}
+          ${policies.map(
+            ({ name }) => html`<li><a href=${hrefTo('policy', [name])}>${name}</a></li>`,
+          )}
         </ul>
-        <p><a href=${to('overview')}>Back to the overview</a></p>
+        <p><a href=${hrefTo('overview')}>Back to the overview</a></p>
       </div>`;
   }
 
   #known(policy: PolicyDefinition): TemplateResult {
-    const range = readRange(this.#route.query.range);
+    const range = parseRange(this.#route.query.range);
     return html`
       ${this.#head(policy, range)}
       <div class="columns main-and-side">
@@ -160,7 +162,7 @@ class PolicyPage implements Page {
     return html`<div class="row page-head">
       <div>
         <nav class="crumbs" aria-label="Breadcrumb">
-          <a href=${to('overview')}>Overview</a> <span aria-hidden="true">›</span>
+          <a href=${hrefTo('overview')}>Overview</a> <span aria-hidden="true">›</span>
         </nav>
         <h1>
           ${policy.name} ${policy.shadow ? html`<span class="badge shadow">shadow</span>` : nothing}
@@ -185,7 +187,7 @@ class PolicyPage implements Page {
   #trafficCard(policy: PolicyDefinition, range: Range): TemplateResult {
     const { series, times, lastMs } = this.#numbers();
     const cells = heatCells(series, lastMs, range.seconds);
-    const live = to('denials', [], { policy: policy.name });
+    const live = hrefTo('denials', [], { policy: policy.name });
     return html`<section class="card" aria-labelledby="traffic-title">
       <div class="row">
         <h2 id="traffic-title">Calls per second</h2>
@@ -194,11 +196,13 @@ class PolicyPage implements Page {
       ${
         lastMs === 0
           ? html`<p class="empty">Waiting for the first second…</p>`
-          : chart(countsFigure(series, times, range.seconds, policy.shadow ? OF_SHADOW : undefined))
+          : chart(
+              countsFigure(series, times, range.seconds, policy.shadow ? SHADOW_FIELDS : undefined),
+            )
       }
       <h3>Fullest key over time</h3>
       ${heatStrip(policy.name, cells)} ${heatLegend()}
-      ${asTable({
+      ${dataTable({
         summary: 'Fullest key as a table',
         caption: `Fullest key of ${policy.name} over time`,
         heads: ['From', 'Fullest key, and denials'],
@@ -212,7 +216,11 @@ class PolicyPage implements Page {
     const { history, last } = this.#context.feed;
     const report = this.#series.value;
     if ((last?.omitted ?? 0) === 0 || report === undefined) {
-      return { series: history.of(this.#name), times: history.times(), lastMs: history.lastMs };
+      return {
+        series: history.seriesOf(this.#name),
+        times: history.times(),
+        lastMs: history.lastMs,
+      };
     }
     const first = report.startMs / 1000;
     const times = report.total.allowed.map((_, at) => first + at);
@@ -260,10 +268,10 @@ class PolicyPage implements Page {
     this.#notify(`${name} is ${now}.`, shadow === null || change.persisted);
   }
 
-  #askForOverride(policy: PolicyDefinition, before?: Override): void {
+  #askForOverride(policy: PolicyDefinition, existing?: Override): void {
     const { api, feed } = this.#context;
     askForOverride(this.#dialogs, {
-      ...{ policy, before, nowMs: feed.nowMs },
+      ...{ policy, existing, nowMs: feed.nowMs },
       save: (key, fields) =>
         this.#changeOverride(`Override for ${key} saved.`, () =>
           api.setOverride(policy.name, key, fields),
@@ -298,4 +306,4 @@ class PolicyPage implements Page {
   }
 }
 
-export const policyPage: PageMaker = (context, route) => new PolicyPage(context, route);
+export const policyPage: PageFactory = (context, route) => new PolicyPage(context, route);

@@ -2,7 +2,7 @@
 import { html, nothing, type TemplateResult } from 'lit-html';
 import type { PolicyDefinition, TopReport } from '../api/types.ts';
 import type { Question } from '../view/dialog.ts';
-import { clockText, counted } from '../view/format.ts';
+import { clockText, countWithNoun } from '../view/format.ts';
 import { definitionText, deniesAll } from '../view/policy-text.ts';
 
 /** Most keys that `/v1/top` lists. */
@@ -12,7 +12,7 @@ export const MAX_KEYS = 200;
 export function clientsText({ keys, othersAtMost }: TopReport): string {
   const certain = keys.filter(({ atLeast }) => atLeast > 0).length;
   const isAll = keys.length < MAX_KEYS && othersAtMost === 0;
-  return `${isAll ? '' : 'at least '}${counted(certain, 'client')}`;
+  return `${isAll ? '' : 'at least '}${countWithNoun(certain, 'client')}`;
 }
 
 export interface ShadowActions {
@@ -60,7 +60,7 @@ function shadowSummary(denied: TopReport | undefined): TemplateResult {
   return html`${meaning}
     <p class="denied-summary">
       If enforced, <b>${clientsText(denied)}</b> would have been denied since ${since},
-      ${counted(denied.hits, 'call')} in total.
+      ${countWithNoun(denied.hits, 'call')} in total.
     </p>`;
 }
 
@@ -69,7 +69,7 @@ function enforcedSummary(policy: PolicyDefinition, denied: TopReport | undefined
   const meaning = html`<p>${calls} are denied.</p>`;
   if (denied === undefined) return meaning;
   const clients = denied.keys.length === 0 ? 'No client' : clientsText(denied);
-  const total = denied.hits === 0 ? '' : `, ${counted(denied.hits, 'call')} in total`;
+  const total = denied.hits === 0 ? '' : `, ${countWithNoun(denied.hits, 'call')} in total`;
   return html`${meaning}
     <p class="denied-summary">
       ${sentence(clients)} denied since ${clockText(denied.sinceMs)}${total}.
@@ -95,8 +95,8 @@ function enforceButton(
     denied === undefined || denied.hits === 0
       ? nothing
       : html`<p>
-          Since ${clockText(denied.sinceMs)} it would have denied ${counted(denied.hits, 'call')} of
-          ${clientsText(denied)}.
+          Since ${clockText(denied.sinceMs)}, it would have denied
+          ${countWithNoun(denied.hits, 'call')} of ${clientsText(denied)}.
         </p>`;
   const question: Question = {
     title: `Enforce ${policy.name}?`,

@@ -4,23 +4,23 @@ import { ref } from 'lit-html/directives/ref.js';
 import type { Api } from '../api/client.ts';
 import { logo } from '../view/logo.ts';
 
-export interface SignInFrame {
+export interface SignInCallbacks {
   redraw(): void;
-  signedIn(): void;
+  onSignedIn(): void;
 }
 
 export class SignIn {
   isNeeded = false;
-  /** Whether a session has just ended. */
+  /** Whether the form is shown because the session expired. */
   isExpired = false;
   readonly #api: Api;
-  readonly #frame: SignInFrame;
+  readonly #callbacks: SignInCallbacks;
   #problem: string | undefined = undefined;
   #isSubmitting = false;
 
-  constructor(api: Api, frame: SignInFrame) {
+  constructor(api: Api, callbacks: SignInCallbacks) {
     this.#api = api;
-    this.#frame = frame;
+    this.#callbacks = callbacks;
   }
 
   view(): TemplateResult {
@@ -36,7 +36,7 @@ export class SignIn {
           <label for="token">Admin token</label>
           <input id="token" name="token" type="password" autocomplete="current-password" required
             aria-describedby="token-hint token-wrong" aria-invalid=${this.#problem !== undefined}
-            ?readonly=${this.#isSubmitting} ${ref(focusFirst)} />
+            ?readonly=${this.#isSubmitting} ${ref(focusAfterRender)} />
           <p id="token-wrong" class="wrong" role="alert">${this.#problem ?? nothing}</p>
           <p id="token-hint" class="hint">
             The token set by <code>--admin-token-file</code> or
@@ -54,22 +54,22 @@ export class SignIn {
     const token = new FormData(form).get('token') as string;
     this.#isSubmitting = true;
     this.#problem = undefined;
-    this.#frame.redraw();
+    this.#callbacks.redraw();
     try {
       await this.#api.signIn(token);
       form.reset();
-      this.#frame.signedIn();
+      this.#callbacks.onSignedIn();
     } catch (error) {
       this.#problem = (error as Error).message;
-      queueMicrotask(() => focusFirst(form.querySelector('input') ?? undefined));
+      queueMicrotask(() => focusAfterRender(form.querySelector('input') ?? undefined));
     } finally {
       this.#isSubmitting = false;
-      this.#frame.redraw();
+      this.#callbacks.redraw();
     }
   }
 }
 
-/** Deferred: an element can be focused only after rendering has attached it to the document. */
-function focusFirst(element: Element | undefined): void {
+/** Focuses an element after rendering, which attaches it to the document. */
+function focusAfterRender(element: Element | undefined): void {
   queueMicrotask(() => (element as HTMLElement | undefined)?.focus());
 }

@@ -1,41 +1,41 @@
 /**
- * Line chart over time. Created once, then updated with new data. The legend shows the values at
- * the pointer; a label and a table carry the data for screen readers.
+ * Line chart over time. The legend shows the values at the pointer. Screen readers get a label and
+ * the data as a table.
  */
 import { html, noChange, type TemplateResult } from 'lit-html';
 import { AsyncDirective } from 'lit-html/async-directive.js';
 import { directive, type ElementPart } from 'lit-html/directive.js';
 import uPlot from 'uplot';
-import { asTable } from './as-table.ts';
+import { dataTable } from './data-table.ts';
 import { clockText, countText, shortCount } from './format.ts';
-import { colour, onTheme } from './theme.ts';
+import { colour, onThemeChange } from './theme.ts';
 
 export interface ChartLine {
   readonly label: string;
-  /** A custom property of the style sheets: `--denied`. */
+  /** Name of a CSS custom property: `--denied`. */
   readonly colour: string;
-  /** Dash pattern, so that lines differ not by colour alone: `[6, 4]`. */
+  /** Dash pattern, such as `[6, 4]`, so that lines differ in more than their colour. */
   readonly dash?: readonly number[];
   readonly isFilled?: boolean;
-  /** Stacked on the stacked lines before it, and filled. */
+  /** Whether it is filled and drawn on top of the preceding stacked lines. */
   readonly isStacked?: boolean;
-  /** Not drawn while 0, where it would cover the lines below. */
+  /** Whether it is not drawn while its value is 0, where it would cover the lines below. */
   readonly isHiddenAtZero?: boolean;
-  /** One per time; null leaves a gap. */
+  /** One value per time; null leaves a gap. */
   readonly values: readonly (number | null)[];
 }
 
 export interface ChartFigure {
   /** Description for screen readers. */
   readonly label: string;
-  /** In seconds since 1970, oldest first. */
+  /** In seconds since the epoch, oldest first. */
   readonly times: readonly number[];
   readonly lines: readonly ChartLine[];
   /** In CSS pixels (default 240). */
   readonly height?: number;
-  /** Smallest top of the axis (default 1). */
-  readonly atLeast?: number;
-  /** Formats a value (default: as a count). */
+  /** The top of the value axis is at least this (default 1). */
+  readonly minTop?: number;
+  /** Formats a value (default: `countText`). */
   readonly format?: (value: number) => string;
 }
 
@@ -43,7 +43,7 @@ const HEIGHT = 240;
 
 export const chart = (figure: ChartFigure): TemplateResult => html`<figure
     class="chart"
-    ${plotted(figure)}
+    ${plot(figure)}
   >
     <div class="plot" role="img" aria-label=${figure.label}></div>
     <figcaption class="legend">
@@ -52,14 +52,14 @@ export const chart = (figure: ChartFigure): TemplateResult => html`<figure
       )}
       <span class="legend-time"></span>
     </figcaption>
-    ${asTable({
+    ${dataTable({
       caption: figure.label,
       heads: ['Time', ...figure.lines.map(({ label }) => label)],
-      rows: () => rowsOf(figure),
+      rows: () => tableRows(figure),
     })}
   </figure>`;
 
-/** The line style, for legends. */
+/** A short line in the style of a chart line, for legends. */
 export const swatch = ({ colour, dash }: Pick<ChartLine, 'colour' | 'dash'>): TemplateResult =>
   html`<svg class="swatch" viewBox="0 0 22 8" aria-hidden="true">
     <line x1="0" x2="22" y1="4" y2="4" stroke-width="3" stroke=${`var(${colour})`}
@@ -69,8 +69,8 @@ export const swatch = ({ colour, dash }: Pick<ChartLine, 'colour' | 'dash'>): Te
 const valueText = ({ format }: ChartFigure, value: number | null | undefined): string =>
   value === null || value === undefined ? '–' : (format ?? countText)(value);
 
-/** Newest first. */
-function rowsOf(figure: ChartFigure): string[][] {
+/** Returns the rows of the data table, newest first. */
+function tableRows(figure: ChartFigure): string[][] {
   const row = (time: number, at: number): string[] => [
     clockText(time * 1000),
     ...figure.lines.map(({ values }) => valueText(figure, values[at])),
@@ -78,8 +78,10 @@ function rowsOf(figure: ChartFigure): string[][] {
   return figure.times.map(row).reverse();
 }
 
-/** Stacked lines become sums; a gap in one is a gap in those above it. */
-function dataOf({ times, lines }: ChartFigure): uPlot.AlignedData {
+/**
+ * Returns the values to draw. A stacked line is drawn at the sum of it and the stacked lines below.
+ */
+function plotData({ times, lines }: ChartFigure): uPlot.AlignedData {
   const sums: (number | null)[] = new Array(times.length).fill(0);
   const columns = lines.map((line) => {
     const { values, isStacked } = line;
@@ -93,7 +95,9 @@ function dataOf({ times, lines }: ChartFigure): uPlot.AlignedData {
   return [times as number[], ...columns];
 }
 
-/** Drops zeros, except next to other values, where the line starts or ends. */
+/**
+ * Replaces zeros by gaps, except next to other values, so that the line starts and ends at zero.
+ */
 function withoutZeros(
   { values, isHiddenAtZero }: ChartLine,
   drawn: readonly (number | null)[],
@@ -104,21 +108,22 @@ function withoutZeros(
   );
 }
 
-/** The properties that uPlot cannot change after creation. */
-const shapeOf = ({ lines, height }: ChartFigure): string =>
-  JSON.stringify([height, lines.map(({ values: _, ...looks }) => looks)]);
+/** Returns the properties that uPlot cannot change after creation, as text to compare. */
+const fixedProperties = ({ lines, height }: ChartFigure): string =>
+  JSON.stringify([height, lines.map(({ values: _, ...style }) => style)]);
 
-class Plotted extends AsyncDirective {
+class Plot extends AsyncDirective {
   #figure!: ChartFigure;
   #element: HTMLElement | undefined = undefined;
   #plot: uPlot | undefined = undefined;
-  #shape = '';
+  /** Result of `fixedProperties` for the current plot. */
+  #fixed = '';
   #width = 0;
-  readonly #resized = new ResizeObserver(([entry]) => {
+  readonly #resizeObserver = new ResizeObserver(([entry]) => {
     this.#width = Math.floor(entry.contentRect.width);
     this.#draw();
   });
-  #offTheme: () => void = () => {};
+  #stopThemeListener: () => void = () => {};
 
   override render(_figure: ChartFigure): unknown {
     return noChange;
@@ -129,14 +134,14 @@ class Plotted extends AsyncDirective {
     if (this.#element === undefined) {
       this.#element = part.element as HTMLElement;
       this.#start();
-      // The element's content is rendered after this directive.
+      // Deferred: lit-html renders the content of the element after this directive.
     } else queueMicrotask(() => this.#draw());
     return noChange;
   }
 
   override disconnected(): void {
-    this.#resized.disconnect();
-    this.#offTheme();
+    this.#resizeObserver.disconnect();
+    this.#stopThemeListener();
     this.#destroy();
   }
 
@@ -145,11 +150,11 @@ class Plotted extends AsyncDirective {
   }
 
   #start(): void {
-    this.#offTheme = onTheme(() => {
+    this.#stopThemeListener = onThemeChange(() => {
       this.#destroy();
       this.#draw();
     });
-    queueMicrotask(() => this.#resized.observe(this.#target));
+    queueMicrotask(() => this.#resizeObserver.observe(this.#target));
   }
 
   #destroy(): void {
@@ -164,26 +169,26 @@ class Plotted extends AsyncDirective {
   #draw(): void {
     if (this.#width === 0 || !this.isConnected) return;
     const figure = this.#figure;
-    const shape = shapeOf(figure);
-    if (this.#plot !== undefined && shape === this.#shape) {
-      if (this.#plot.width === this.#width) this.#plot.setData(dataOf(figure));
+    const fixed = fixedProperties(figure);
+    if (this.#plot !== undefined && fixed === this.#fixed) {
+      if (this.#plot.width === this.#width) this.#plot.setData(plotData(figure));
       else this.#plot.setSize({ width: this.#width, height: this.#plot.height });
     } else {
       this.#destroy();
-      this.#shape = shape;
-      this.#plot = new uPlot(this.#options(), dataOf(figure), this.#target);
+      this.#fixed = fixed;
+      this.#plot = new uPlot(this.#options(), plotData(figure), this.#target);
     }
     this.#fillLegend();
   }
 
-  /** Shows the values at the pointer, or the newest. */
+  /** Writes the values at the pointer to the legend, or the newest values without a pointer. */
   #fillLegend(): void {
     const { times, lines } = this.#figure;
-    const pointed = this.#plot?.cursor.idx ?? null;
-    const at = pointed ?? times.length - 1;
+    const pointerIndex = this.#plot?.cursor.idx ?? null;
+    const at = pointerIndex ?? times.length - 1;
     const texts = lines.map(({ values }) => valueText(this.#figure, values[at]));
-    const places = this.#element!.querySelectorAll('.legend-line b');
-    for (const [index, text] of texts.entries()) places[index].textContent = text;
+    const elements = this.#element!.querySelectorAll('.legend-line b');
+    for (const [index, text] of texts.entries()) elements[index].textContent = text;
     const time = times.length === 0 ? '' : `at ${clockText(times[at] * 1000)}`;
     this.#element!.querySelector('.legend-time')!.textContent = time;
   }
@@ -198,7 +203,7 @@ class Plotted extends AsyncDirective {
       padding: [8, 26, 0, 0],
       legend: { show: false },
       cursor: { y: false, drag: { x: false, y: false }, points: { size: 7 } },
-      scales: { x: {}, y: { range: (_, _min, most) => [0, this.#topOf(most)] } },
+      scales: { x: {}, y: { range: (_, _min, most) => [0, this.#axisTop(most)] } },
       axes: [
         {
           ...axis(),
@@ -208,7 +213,7 @@ class Plotted extends AsyncDirective {
         {
           ...axis(),
           ...{ space: 34, size: 52 },
-          ...(this.#figure.format === undefined && { incrs: WHOLE }),
+          ...(this.#figure.format === undefined && { incrs: WHOLE_STEPS }),
           values: (_, splits) => splits.map(this.#figure.format ?? shortCount),
         },
       ],
@@ -228,15 +233,15 @@ class Plotted extends AsyncDirective {
     };
   }
 
-  #topOf(most: number | null): number {
-    return Math.max((most ?? 0) * 1.06, this.#figure.atLeast ?? 1);
+  #axisTop(most: number | null): number {
+    return Math.max((most ?? 0) * 1.06, this.#figure.minTop ?? 1);
   }
 }
 
-const plotted = directive(Plotted);
+const plot = directive(Plot);
 
-/** Axis steps for counts: whole numbers. */
-const WHOLE = Array.from({ length: 10 }, (_, power) =>
+/** Steps of the axis for counts: 1, 2, 5, 10, 20, … without fractions. */
+const WHOLE_STEPS = Array.from({ length: 10 }, (_, power) =>
   [1, 2, 5].map((at) => at * 10 ** power),
 ).flat();
 
@@ -247,7 +252,7 @@ const axis = (): uPlot.Axis => ({
   ticks: { show: false },
 });
 
-/** Fills between stacked lines. The lowest is filled down to the axis like any line. */
+/** Fills between stacked lines. The lowest is not included: it is filled down to the axis. */
 const bandsOf = (stack: readonly number[], fillOf: (at: number) => string): uPlot.Band[] =>
   stack
     .slice(1)

@@ -8,7 +8,7 @@ export const command = (text: string): TemplateResult => html`<div class="comman
   </button>
 </div>`;
 
-/** Selects the text where the browser has no clipboard access (plain HTTP). */
+/** Copies the text. If the browser denies clipboard access (plain HTTP), selects it instead. */
 async function copy(event: Event, text: string): Promise<void> {
   const button = event.currentTarget as HTMLElement;
   try {
@@ -20,8 +20,8 @@ async function copy(event: Event, text: string): Promise<void> {
   }
 }
 
-/** A `curl` command that sends a check to this service. */
+/** Returns a `curl` command that sends a check to this service. */
 export const checkCommand = (policy: string, key: string): string =>
-  `curl -s ${location.origin}/v1/check -d '${shellText(JSON.stringify({ policy, key }))}'`;
+  `curl -s ${location.origin}/v1/check -d '${escapeQuotes(JSON.stringify({ policy, key }))}'`;
 
-const shellText = (text: string): string => text.replaceAll("'", `'\\''`);
+const escapeQuotes = (text: string): string => text.replaceAll("'", `'\\''`);

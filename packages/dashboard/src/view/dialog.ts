@@ -3,7 +3,7 @@ import { html, nothing, type TemplateResult } from 'lit-html';
 import { keyed } from 'lit-html/directives/keyed.js';
 import { ref } from 'lit-html/directives/ref.js';
 
-/** The error of a failed submission, and the form field it concerns. */
+/** Error of a failed submission. `field` is undefined if it concerns no single form field. */
 export interface FormError {
   readonly text: string;
   readonly field?: string | undefined;
@@ -11,14 +11,14 @@ export interface FormError {
 
 export interface Question {
   readonly title: string;
-  /** Renders `error` beside its field, if it is one of `fields`. */
+  /** Renders the content, with `error` next to its field if the field is one of `fields`. */
   readonly body: (error: FormError | undefined) => unknown;
   /** Label of the submit button. */
   readonly action: string;
   readonly isDanger?: boolean;
-  /** Fields whose errors `body` renders. */
+  /** Names of the fields whose errors `body` renders. */
   readonly fields?: readonly string[];
-  /** The dialog closes when it resolves, and shows the error when it rejects. */
+  /** Runs the action. The dialog closes when it resolves, and shows the error if it rejects. */
   readonly run: (form: HTMLFormElement) => Promise<void>;
 }
 
@@ -33,7 +33,7 @@ export class Dialogs {
     this.#redraw = redraw;
   }
 
-  /** Opens a dialog; the page must render `view()`. */
+  /** Opens a dialog. It appears only if the page renders `view()`. */
   ask(question: Question): void {
     this.#question = question;
     this.#error = undefined;
@@ -44,14 +44,14 @@ export class Dialogs {
     this.#redraw();
   }
 
-  /** Closing returns the focus to the element that had it. */
+  /** Closes the dialog. The browser returns the focus to the element that had it before. */
   close(): void {
     this.#element?.close();
   }
 
   view(): unknown {
     const question = this.#question;
-    // A new element per question: the close event of the previous dialog may still be pending.
+    // Each question has its own element, because the close event of the last one may be pending.
     return question === undefined ? nothing : keyed(question, this.#dialog(question));
   }
 
@@ -82,7 +82,7 @@ export class Dialogs {
     </dialog>`;
   }
 
-  /** Deferred: `showModal` needs an element that is attached to the document. */
+  /** Opens the element after rendering, because `showModal` needs it in the document. */
   readonly #show = (element: Element | undefined): void => {
     this.#element = element as HTMLDialogElement | undefined;
     queueMicrotask(() => {

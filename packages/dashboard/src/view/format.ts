@@ -1,8 +1,8 @@
-/** Formats of numbers and durations, and times in the browser's time zone. */
+/** Formats numbers and durations, and times in the browser's time zone. */
 import { localTime } from '../clock.ts';
 
 export {
-  counted,
+  counted as countWithNoun,
   countText,
   durationText,
   percentText,
@@ -11,8 +11,8 @@ export {
   windowText,
 } from 'sluice-traffic/format';
 
-/** `13:05:59` */
+/** Returns the local time: `13:05:59`. */
 export const clockText = (timeMs: number): string => localTime(timeMs).slice(11);
 
-/** `2026-10-10 13:05` */
+/** Returns the local date and time: `2026-10-10 13:05`. */
 export const dateText = (timeMs: number): string => localTime(timeMs).slice(0, 16);

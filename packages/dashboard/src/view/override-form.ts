@@ -1,32 +1,32 @@
 /** The form that adds or changes an override. */
 import { html, nothing, type TemplateResult } from 'lit-html';
 import type { Override, OverrideFields } from '../api/types.ts';
-import { localTime, readLocalTime } from '../clock.ts';
+import { localTime, parseLocalTime } from '../clock.ts';
 import type { Dialogs, FormError } from './dialog.ts';
 import { countText, windowText } from './format.ts';
 
-export interface OverrideQuestion {
+export interface OverrideFormOptions {
   readonly policy: { readonly name: string; readonly limit: number; readonly windowMs: number };
-  /** If given, the form has no key field. */
+  /** The key of the override; undefined if the user enters it. */
   readonly key?: string;
-  /** The override to change. */
-  readonly before?: Override | undefined;
-  /** By the service's clock. */
+  /** The override to edit; undefined for a new one. */
+  readonly existing?: Override | undefined;
+  /** The current time by the service's clock. */
   readonly nowMs: number;
   readonly save: (key: string, fields: OverrideFields) => Promise<void>;
 }
 
 const HOUR_MS = 3_600_000;
 
-/** `at` shows a time field. */
-const EXPIRIES: readonly [string, string][] = [
+/** Values and labels of the expiry choices. `at` shows a field for the time. */
+const EXPIRY_CHOICES: readonly [string, string][] = [
   ['1h', 'for 1 hour'],
   ['1d', 'for 1 day'],
   ['7d', 'for 7 days'],
   ['at', 'until a given time…'],
   ['never', 'until removed'],
 ];
-const LASTS_MS: Readonly<Record<string, number>> = {
+const EXPIRY_MS: Readonly<Record<string, number>> = {
   '1h': HOUR_MS,
   '1d': 24 * HOUR_MS,
   '7d': 7 * 24 * HOUR_MS,
@@ -34,7 +34,7 @@ const LASTS_MS: Readonly<Record<string, number>> = {
 
 const FIELDS = ['key', 'limit', 'expiresAt', 'reason'];
 
-/** A validation error of the form, with a pointer like the errors of the service. */
+/** An invalid form field. It has a JSON pointer, like the errors of the service. */
 class FieldError extends Error {
   constructor(
     readonly pointer: string,
@@ -44,32 +44,32 @@ class FieldError extends Error {
   }
 }
 
-export function askForOverride(dialogs: Dialogs, question: OverrideQuestion): void {
-  const { before, key, save } = question;
-  let end = firstEnd(before);
+export function askForOverride(dialogs: Dialogs, options: OverrideFormOptions): void {
+  const { existing, key, save } = options;
+  let expiry = initialExpiry(existing);
   const choose = (chosen: string): void => {
-    end = chosen;
+    expiry = chosen;
     dialogs.redraw();
   };
   dialogs.ask({
-    title: before === undefined ? 'Add override' : 'Edit override',
-    action: before === undefined ? 'Add' : 'Save',
+    title: existing === undefined ? 'Add override' : 'Edit override',
+    action: existing === undefined ? 'Add' : 'Save',
     fields: FIELDS,
-    body: (error) => body(question, end, choose, error),
+    body: (error) => formBody(options, expiry, choose, error),
     run: async (form) => {
-      const read = readOverride(new FormData(form));
-      await save(key ?? before?.key ?? read.key, read.fields);
+      const parsed = parseOverride(new FormData(form));
+      await save(key ?? existing?.key ?? parsed.key, parsed.fields);
     },
   });
 }
 
-function firstEnd(before: Override | undefined): string {
-  if (before === undefined) return '1h';
-  return before.expiresAtMs === undefined ? 'never' : 'at';
+function initialExpiry(existing: Override | undefined): string {
+  if (existing === undefined) return '1h';
+  return existing.expiresAtMs === undefined ? 'never' : 'at';
 }
 
-/** Reads the form. The service validates the values. */
-export function readOverride(form: FormData): {
+/** Parses the form. The service validates the values further. */
+export function parseOverride(form: FormData): {
   readonly key: string;
   readonly fields: OverrideFields;
 } {
@@ -87,70 +87,76 @@ export function readOverride(form: FormData): {
     key,
     fields: {
       limit: Number(limit),
-      ...endOf(text('end'), text('at')),
+      ...expiryFields(text('expiry'), text('at')),
       ...(reason !== '' && { reason }),
     },
   };
 }
 
-function endOf(end: string, at: string): Pick<OverrideFields, 'expiresAt' | 'expiresInMs'> {
-  if (end === 'never') return {};
-  if (end !== 'at') return { expiresInMs: LASTS_MS[end] };
-  const expiresAt = readLocalTime(at);
+function expiryFields(
+  expiry: string,
+  at: string,
+): Pick<OverrideFields, 'expiresAt' | 'expiresInMs'> {
+  if (expiry === 'never') return {};
+  if (expiry !== 'at') return { expiresInMs: EXPIRY_MS[expiry] };
+  const expiresAt = parseLocalTime(at);
   if (Number.isNaN(expiresAt)) throw new FieldError('/expiresAt', 'Expected a date and a time');
   return { expiresAt };
 }
 
-type ErrorOf = (field: string) => string | undefined;
+type FindError = (field: string) => string | undefined;
 
-function body(
-  question: OverrideQuestion,
-  end: string,
-  choose: (end: string) => void,
+function formBody(
+  options: OverrideFormOptions,
+  expiry: string,
+  choose: (expiry: string) => void,
   error: FormError | undefined,
 ): TemplateResult {
-  const { policy, before } = question;
-  const errorOf: ErrorOf = (field) => (error?.field === field ? error.text : undefined);
+  const { policy, existing } = options;
+  const errorOf: FindError = (field) => (error?.field === field ? error.text : undefined);
   return html`
     <p class="hint">
       Replaces ${countText(policy.limit)} per ${windowText(policy.windowMs)} of
       <b>${policy.name}</b>, starting with the next decision.
     </p>
-    ${keyField(question, errorOf('key'))}
+    ${keyField(options, errorOf('key'))}
     <div class="field">
       <label for="override-limit">Limit</label>
       <input id="override-limit" name="limit" inputmode="numeric" autocomplete="off"
-        value=${before?.limit ?? ''} aria-describedby="override-limit-wrong"
+        value=${existing?.limit ?? ''} aria-describedby="override-limit-wrong"
         aria-invalid=${errorOf('limit') !== undefined} />
       ${fieldError('limit', errorOf('limit'))}
     </div>
     <div class="field">
       <label for="override-end">Expires</label>
-      <select id="override-end" name="end"
+      <select id="override-end" name="expiry"
         @change=${(event: Event) => choose((event.target as HTMLSelectElement).value)}>
-        ${EXPIRIES.map(
+        ${EXPIRY_CHOICES.map(
           ([value, label]) =>
-            html`<option value=${value} ?selected=${value === end}>${label}</option>`,
+            html`<option value=${value} ?selected=${value === expiry}>${label}</option>`,
         )}
       </select>
-      ${end === 'at' ? timeField(question, errorOf('expiresAt')) : nothing}
+      ${expiry === 'at' ? timeField(options, errorOf('expiresAt')) : nothing}
       ${fieldError('expiresAt', errorOf('expiresAt'))}
     </div>
     <div class="field">
       <label for="override-reason">Reason <span class="dim">(optional)</span></label>
-      <input id="override-reason" name="reason" autocomplete="off" value=${before?.reason ?? ''}
+      <input id="override-reason" name="reason" autocomplete="off" value=${existing?.reason ?? ''}
         aria-describedby="override-reason-wrong" aria-invalid=${errorOf('reason') !== undefined} />
       ${fieldError('reason', errorOf('reason'))}
     </div>
   `;
 }
 
-/** Shows a given key as text, or a field for it. */
-function keyField({ key, before }: OverrideQuestion, error: string | undefined): TemplateResult {
-  const known = key ?? before?.key;
-  if (known !== undefined) {
+/** Shows the key as text if it is given, otherwise an input field. */
+function keyField(
+  { key, existing }: OverrideFormOptions,
+  error: string | undefined,
+): TemplateResult {
+  const givenKey = key ?? existing?.key;
+  if (givenKey !== undefined) {
     return html`<p class="field">
-      <span class="label">Key</span> <code class="key">${known}</code>${fieldError('key', error)}
+      <span class="label">Key</span> <code class="key">${givenKey}</code>${fieldError('key', error)}
     </p>`;
   }
   return html`<div class="field">
@@ -163,11 +169,14 @@ function keyField({ key, before }: OverrideQuestion, error: string | undefined):
   </div>`;
 }
 
-function timeField({ before, nowMs }: OverrideQuestion, error: string | undefined): TemplateResult {
-  const endsMs = before?.expiresAtMs ?? nowMs + HOUR_MS;
+function timeField(
+  { existing, nowMs }: OverrideFormOptions,
+  error: string | undefined,
+): TemplateResult {
+  const expiresMs = existing?.expiresAtMs ?? nowMs + HOUR_MS;
   return html`<label for="override-at" class="unseen">Expiry time</label>
     <input id="override-at" name="at" type="datetime-local"
-      value=${localTime(endsMs).slice(0, 16).replace(' ', 'T')}
+      value=${localTime(expiresMs).slice(0, 16).replace(' ', 'T')}
       aria-describedby="override-expiresAt-wrong" aria-invalid=${error !== undefined} />`;
 }
 

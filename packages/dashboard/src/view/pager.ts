@@ -1,35 +1,36 @@
-/** Pages of 100 rows, since thousands cannot be rendered every second. */
+/** Splits long tables into pages of 100 rows, because thousands of rows are too slow to redraw. */
 import { html, nothing, type TemplateResult } from 'lit-html';
 import { countText } from './format.ts';
 
-const ROWS = 100;
+const PAGE_ROWS = 100;
 
 export interface RowPage<Row> {
   readonly rows: readonly Row[];
   /** Index of the first row. */
   readonly from: number;
-  readonly all: number;
+  /** Number of rows on all pages. */
+  readonly total: number;
 }
 
-/** Returns the page containing row `from` of the address, at most the last page. */
+/** Returns the page that contains row `from`, a query parameter, or the last page beyond it. */
 export function pageOf<Row>(all: readonly Row[], from: string | undefined): RowPage<Row> {
-  const wanted = /^\d{1,9}$/.test(from ?? '') ? Number(from) : 0;
-  const last = Math.max(Math.ceil(all.length / ROWS) - 1, 0);
-  const start = Math.min(Math.floor(wanted / ROWS), last) * ROWS;
-  return { rows: all.slice(start, start + ROWS), from: start, all: all.length };
+  const requested = /^\d{1,9}$/.test(from ?? '') ? Number(from) : 0;
+  const last = Math.max(Math.ceil(all.length / PAGE_ROWS) - 1, 0);
+  const start = Math.min(Math.floor(requested / PAGE_ROWS), last) * PAGE_ROWS;
+  return { rows: all.slice(start, start + PAGE_ROWS), from: start, total: all.length };
 }
 
 export function pager<Row>(
-  { rows, from, all }: RowPage<Row>,
+  { rows, from, total }: RowPage<Row>,
   go: (from: string) => void,
 ): TemplateResult | typeof nothing {
-  if (all <= ROWS) return nothing;
+  if (total <= PAGE_ROWS) return nothing;
   const button = (label: string, to: number, isEnd: boolean): TemplateResult =>
     html`<button type="button" class="quiet small" ?disabled=${isEnd}
       @click=${() => go(to === 0 ? '' : String(to))}>${label}</button>`;
   return html`<p class="row hint">
-    ${countText(from + 1)} to ${countText(from + rows.length)} of ${countText(all)}
-    ${button('Previous', from - ROWS, from === 0)}
-    ${button('Next', from + ROWS, from + ROWS >= all)}
+    ${countText(from + 1)} to ${countText(from + rows.length)} of ${countText(total)}
+    ${button('Previous', from - PAGE_ROWS, from === 0)}
+    ${button('Next', from + PAGE_ROWS, from + PAGE_ROWS >= total)}
   </p>`;
 }

@@ -1,12 +1,12 @@
-/** Policies and denials as text. */
+/** Formats policies and denials. */
 import { algorithmInfo } from 'sluice/engine';
 import type { Denial, PolicyDefinition } from '../api/types.ts';
 import { countText, durationText, windowText } from './format.ts';
 
-/** True for a limit of 0, which has no counters, overrides or keys to inspect. */
+/** Whether the limit is 0. Such a policy has no counters, overrides or keys to inspect. */
 export const deniesAll = ({ limit }: PolicyDefinition): boolean => limit === 0;
 
-/** `100 per 1 min, sliding-log` */
+/** Returns the definition as text: `100 per 1 min, sliding-log`. */
 export function definitionText(policy: PolicyDefinition): string {
   const { limit, windowMs, algorithm, burst, buckets } = policy;
   if (deniesAll(policy)) return `0 per ${windowText(windowMs)}, denies every call`;
@@ -25,16 +25,16 @@ const REASONS: Readonly<Record<string, string>> = {
   overload: 'the store is overloaded',
 };
 
-/** `98 of 100 used in a window of 1 min; this call costs 5; retry in 3.2 s` */
+/** Returns the reason: `98 of 100 used in a window of 1 min; this call costs 5; retry in 3.2 s`. */
 export function denialText(denial: Denial): string {
   const { degraded } = denial;
-  if (degraded === undefined) return roomText(denial);
+  if (degraded === undefined) return limitReasonText(denial);
   const cause = REASONS[degraded.reason] ?? `the store is unavailable (${degraded.reason})`;
   if (degraded.action !== 'local') return `${cause}; onFailure: ${degraded.action}`;
-  return `${roomText(denial)}; local fallback: ${cause}`;
+  return `${limitReasonText(denial)}; local fallback: ${cause}`;
 }
 
-function roomText(denial: Denial): string {
+function limitReasonText(denial: Denial): string {
   const { limit, cost, retryAfterMs } = denial;
   if (limit === 0) return 'the limit is 0, which denies every call';
   const call = `this call costs ${countText(cost)}`;

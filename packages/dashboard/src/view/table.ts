@@ -1,82 +1,85 @@
-/** Sortable tables. The sort order is part of the address, so that links preserve it. */
+/** Sortable tables. The sort order is part of the URL, so that links keep it. */
 import { html, nothing, type TemplateResult } from 'lit-html';
 import { repeat } from 'lit-html/directives/repeat.js';
 
 export interface Column<Row> {
-  /** Column name in the address. */
+  /** Name of the column in the URL. */
   readonly id: string;
   readonly head: string;
-  /** Tooltip of the header. */
+  /** Tooltip of the column header. */
   readonly hint?: string;
   readonly isNumber?: boolean;
-  /** Whether the first click sorts descending (default for numbers). */
-  readonly isDownFirst?: boolean;
-  /** Whether the cell is the row's header. */
-  readonly isName?: boolean;
+  /** Whether the first click sorts in descending order (default: only for numbers). */
+  readonly isDescendingFirst?: boolean;
+  /** Whether the cells are row headers. */
+  readonly isRowHeader?: boolean;
   readonly className?: string;
   readonly cell: (row: Row) => unknown;
-  /** Sort value; without it the column is not sortable. */
-  readonly by?: (row: Row) => number | string;
+  /** Returns the value to sort by. A column without it is not sortable. */
+  readonly sortValue?: (row: Row) => number | string;
 }
 
 export interface Sorting {
+  /** The `id` of a column. */
   readonly by: string;
-  readonly isDown: boolean;
+  readonly isDescending: boolean;
 }
 
 export interface TableView<Row> {
   readonly label: string;
   readonly className?: string;
-  /** Shows rows as blocks on narrow screens. ARIA roles keep it a table for screen readers. */
-  readonly isStacking?: boolean;
+  /** Whether narrow screens show each row as a block. It stays a table for screen readers. */
+  readonly stacksWhenNarrow?: boolean;
   readonly columns: readonly Column<Row>[];
   readonly rows: readonly Row[];
+  /** Identifies a row across redraws. */
   readonly keyOf: (row: Row) => unknown;
   readonly sorting?: Sorting;
   readonly onSort?: (sorting: Sorting) => void;
 }
 
-/** Parses `name` or `-denied`. Returns `first` if it names no sortable column. */
-export function readSorting<Row>(
+/** Parses `name` or, descending, `-name`. Returns `fallback` if the column is not sortable. */
+export function parseSorting<Row>(
   text: string | undefined,
   columns: readonly Column<Row>[],
-  first: Sorting,
+  fallback: Sorting,
 ): Sorting {
-  const isDown = text?.startsWith('-') === true;
-  const by = isDown ? text!.slice(1) : text;
-  const isKnown = columns.some((column) => column.id === by && column.by !== undefined);
-  return isKnown ? { by: by!, isDown } : first;
+  const isDescending = text?.startsWith('-') === true;
+  const by = isDescending ? text!.slice(1) : text;
+  const isKnown = columns.some((column) => column.id === by && column.sortValue !== undefined);
+  return isKnown ? { by: by!, isDescending } : fallback;
 }
 
-export const sortingText = ({ by, isDown }: Sorting): string => `${isDown ? '-' : ''}${by}`;
+export const sortingText = ({ by, isDescending }: Sorting): string =>
+  `${isDescending ? '-' : ''}${by}`;
 
-/** A stable sort. */
-export function sorted<Row>(
+/** Returns the rows in order. Rows with equal values keep their order. */
+export function sortRows<Row>(
   rows: readonly Row[],
   columns: readonly Column<Row>[],
-  { by, isDown }: Sorting,
+  { by, isDescending }: Sorting,
 ): readonly Row[] {
-  const value = columns.find(({ id }) => id === by)?.by;
+  const value = columns.find(({ id }) => id === by)?.sortValue;
   if (value === undefined) return rows;
-  const sign = isDown ? -1 : 1;
+  const sign = isDescending ? -1 : 1;
   return [...rows].sort((a, b) => sign * compare(value(a), value(b)));
 }
 
-const alphabet = new Intl.Collator('en', { numeric: true });
+const collator = new Intl.Collator('en', { numeric: true });
 
 function compare(a: number | string, b: number | string): number {
   if (typeof a === 'number' && typeof b === 'number') return a - b;
-  return alphabet.compare(String(a), String(b));
+  return collator.compare(String(a), String(b));
 }
 
-/** In a box that scrolls sideways if the table is too wide. */
+/** Renders a table in a box that scrolls sideways if the table is too wide. */
 export function table<Row>(view: TableView<Row>): TemplateResult {
-  const { label, columns, rows, keyOf, className = '', isStacking = false } = view;
+  const { label, columns, rows, keyOf, className = '', stacksWhenNarrow = false } = view;
   const row = (each: Row): TemplateResult =>
     html`<tr role="row">${columns.map((column) => cell(column, each))}</tr>`;
   const region = `${label}, scrolls sideways`;
   return html`<div class="scroll" tabindex="0" role="region" aria-label=${region}>
-    <table role="table" class="${className} ${isStacking ? 'stacks' : ''}">
+    <table role="table" class="${className} ${stacksWhenNarrow ? 'stacks' : ''}">
       <caption class="unseen">${label}</caption>
       <thead role="rowgroup">
         <tr role="row">${columns.map((column) => head(view, column))}</tr>
@@ -91,28 +94,28 @@ const classOf = <Row>({ isNumber, className = '' }: Column<Row>): string =>
 
 function cell<Row>(column: Column<Row>, row: Row): TemplateResult {
   const content = column.cell(row);
-  return column.isName
+  return column.isRowHeader
     ? html`<th scope="row" role="rowheader" class=${classOf(column)}>${content}</th>`
     : html`<td role="cell" class=${classOf(column)} data-head=${column.head}>${content}</td>`;
 }
 
 function head<Row>(view: TableView<Row>, column: Column<Row>): TemplateResult {
-  const { id, by, hint, isNumber, isDownFirst = isNumber === true } = column;
+  const { id, sortValue, hint, isNumber, isDescendingFirst = isNumber === true } = column;
   const { sorting, onSort } = view;
   const title = hint ?? nothing;
-  if (by === undefined || onSort === undefined) {
+  if (sortValue === undefined || onSort === undefined) {
     return html`<th scope="col" role="columnheader" class=${classOf(column)} title=${title}>
       ${column.head}
     </th>`;
   }
-  const isBy = sorting?.by === id;
-  const isDown = sorting?.isDown === true;
-  const arrow = isDown ? '↓' : '↑';
-  const next = { by: id, isDown: isBy ? !isDown : isDownFirst };
+  const isSorted = sorting?.by === id;
+  const isDescending = sorting?.isDescending === true;
+  const arrow = isDescending ? '↓' : '↑';
+  const next = { by: id, isDescending: isSorted ? !isDescending : isDescendingFirst };
   return html`<th scope="col" role="columnheader" class=${classOf(column)}
-    aria-sort=${isBy ? (isDown ? 'descending' : 'ascending') : nothing}>
+    aria-sort=${isSorted ? (isDescending ? 'descending' : 'ascending') : nothing}>
     <button type="button" class="sort" title=${title} @click=${() => onSort(next)}>
-      ${column.head}<span class="arrow" aria-hidden="true">${isBy ? arrow : ''}</span>
+      ${column.head}<span class="arrow" aria-hidden="true">${isSorted ? arrow : ''}</span>
     </button>
   </th>`;
 }

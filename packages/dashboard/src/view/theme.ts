@@ -1,10 +1,10 @@
-/** Light, dark or system theme. The choice is kept in localStorage. */
+/** Light, dark or system theme. The choice is stored in localStorage. */
 const THEMES = ['auto', 'light', 'dark'] as const;
 type Theme = (typeof THEMES)[number];
 
-const STORED = 'sluice.theme';
+const STORAGE_KEY = 'sluice.theme';
 
-/** Returns undefined if the browser blocks localStorage. */
+/** Returns the result of `access`, or undefined if the browser blocks localStorage. */
 function tryStorage<T>(access: () => T): T | undefined {
   try {
     return access();
@@ -14,35 +14,36 @@ function tryStorage<T>(access: () => T): T | undefined {
 }
 
 function storedTheme(): Theme {
-  const stored = tryStorage(() => localStorage.getItem(STORED));
+  const stored = tryStorage(() => localStorage.getItem(STORAGE_KEY));
   return THEMES.find((theme) => theme === stored) ?? 'auto';
 }
 
 let theme: Theme = 'auto';
 const listeners = new Set<() => void>();
 
-function show(): void {
+function applyTheme(): void {
   document.documentElement.dataset.theme = theme;
   colours.clear();
   for (const listener of listeners) listener();
 }
 
-export function followTheme(): void {
+/** Applies the stored theme, and follows the system if it is `auto`. */
+export function initTheme(): void {
   theme = storedTheme();
-  matchMedia('(prefers-color-scheme: dark)').addEventListener('change', show);
-  show();
+  matchMedia('(prefers-color-scheme: dark)').addEventListener('change', applyTheme);
+  applyTheme();
 }
 
-/** Charts use the theme's colours and are redrawn when it changes. */
-export function onTheme(listener: () => void): () => void {
+/** Calls `listener` after each change of the theme. Returns a function that unsubscribes. */
+export function onThemeChange(listener: () => void): () => void {
   listeners.add(listener);
   return () => listeners.delete(listener);
 }
 
-export function nextTheme(): void {
+export function switchTheme(): void {
   theme = THEMES[(THEMES.indexOf(theme) + 1) % THEMES.length];
-  tryStorage(() => localStorage.setItem(STORED, theme));
-  show();
+  tryStorage(() => localStorage.setItem(STORAGE_KEY, theme));
+  applyTheme();
 }
 
 export const themeLabel = (): string => `Theme: ${theme}`;
@@ -50,20 +51,20 @@ export const themeLabel = (): string => `Theme: ${theme}`;
 const colours = new Map<string, string>();
 
 /**
- * Returns the current value of a colour property, for canvases: `colour('--denied')`. Reads it from
- * a probe element, because the custom property itself is unresolved text such as `light-dark(…)`.
+ * Returns the current value of a CSS custom property as a colour for canvases. Reads it from a
+ * temporary element, because the property itself is text such as `light-dark(…)`.
  */
 export function colour(name: string, alpha = 1): string {
-  let found = colours.get(name);
-  if (found === undefined) {
+  let resolved = colours.get(name);
+  if (resolved === undefined) {
     const probe = document.createElement('span');
     probe.hidden = true;
     probe.style.color = `var(${name})`;
     document.body.append(probe);
-    found = getComputedStyle(probe).color;
+    resolved = getComputedStyle(probe).color;
     probe.remove();
-    colours.set(name, found);
+    colours.set(name, resolved);
   }
-  const [red, green, blue] = found.match(/[\d.]+/g) ?? ['0', '0', '0'];
-  return alpha === 1 ? found : `rgba(${red}, ${green}, ${blue}, ${alpha})`;
+  const [red, green, blue] = resolved.match(/[\d.]+/g) ?? ['0', '0', '0'];
+  return alpha === 1 ? resolved : `rgba(${red}, ${green}, ${blue}, ${alpha})`;
 }

@@ -3,7 +3,7 @@ import { algorithmNames, optionOf } from 'sluice/engine';
 import { Random } from 'sluice-traffic/lab';
 import { describe, expect, test } from 'vitest';
 import type { PolicyDefinition } from '../../src/api/types.ts';
-import { noteOf } from '../../src/key/admissions.ts';
+import { noteText } from '../../src/key/admissions.ts';
 import { describe as describeReport, paramsOf } from '../../src/key/key-params.ts';
 import { report } from './reports.ts';
 
@@ -78,7 +78,7 @@ test('a truncated log shows how many entries are listed', () => {
   const entries = Array.from({ length: 1000 }, (_, at) => ({ atMs: START_MS + at, cost: 1 }));
   const current = report({ entries, entryCount: 100_000, used: 100_000, atMs: START_MS + 1000 });
   const described = describeReport(current, paramsOf(current, undefined), START_MS + 1000);
-  expect(noteOf(described, current, 50, 100)).toBe(
+  expect(noteText(described, current, 50, 100)).toBe(
     'Showing 50 of 100,000 entries; the service returns the newest 1,000.',
   );
 });

@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import type { KeyReport, PolicyDefinition } from '../../src/api/types.ts';
 import { KeyHistory } from '../../src/key/key-history.ts';
 import { describe as describeReport, paramsOf } from '../../src/key/key-params.ts';
-import { type BarScene, type LevelScene, sceneOf, type TickScene } from '../../src/key/scene.ts';
+import { type BarScene, buildScene, type LevelScene, type TickScene } from '../../src/key/scene.ts';
 import { heightOf, scaleOf, ticksPath } from '../../src/key/window-shapes.ts';
 import { report } from './reports.ts';
 
@@ -22,7 +22,7 @@ function scene<S>(
   const history = new KeyHistory();
   history.take(current, params);
   const described = describeReport(current, params, nowMs);
-  return sceneOf(described, params, current, history, nowMs) as S;
+  return buildScene(described, params, current, history, nowMs) as S;
 }
 
 describe('the scene of a log', () => {

@@ -3,14 +3,14 @@ import { algorithmNames } from 'sluice/engine';
 import { parseVectors } from 'sluice/testing';
 import { Comparison } from 'sluice-traffic';
 import { describe, expect, test } from 'vitest';
-import { parseLabQuery } from '../../src/lab/address.ts';
+import { parseLabQuery } from '../../src/lab/lab-query.ts';
 import { type LabResult, type Lane, runLab } from '../../src/lab/run.ts';
 import { DEFAULTS, type LabSettings, MAX_CALLS } from '../../src/lab/settings.ts';
-import { slotsOf, trafficOf } from '../../src/lab/traffic.ts';
+import { buildTraffic, callsPerSlot } from '../../src/lab/traffic.ts';
 
 const run = (changes: Partial<LabSettings> = {}): LabResult => {
   const settings = { ...DEFAULTS, ...changes };
-  return runLab(settings, trafficOf(settings));
+  return runLab(settings, buildTraffic(settings));
 };
 
 const laneOf = ({ lanes }: LabResult, algorithm: string): Lane =>
@@ -130,7 +130,7 @@ describe('a lab run', () => {
 
 describe('lab traffic', () => {
   test('lab traffic depends on the seed', () => {
-    const timesOf = (seed: number) => trafficOf({ ...DEFAULTS, traffic: 'steady', seed }).calls;
+    const timesOf = (seed: number) => buildTraffic({ ...DEFAULTS, traffic: 'steady', seed }).calls;
     expect(timesOf(3)).toEqual(timesOf(3));
     expect(timesOf(3)).not.toEqual(timesOf(4));
   });
@@ -139,7 +139,7 @@ describe('lab traffic', () => {
     for (const traffic of ['boundary', 'steady', 'bursts', 'flash-crowd', 'abuser'] as const) {
       for (const windowMs of [7, 997, 10_000, 86_400_000]) {
         for (const windows of [1, 4]) {
-          const made = trafficOf({ ...DEFAULTS, traffic, windowMs, windows });
+          const made = buildTraffic({ ...DEFAULTS, traffic, windowMs, windows });
           const times = made.calls.map(({ atMs }) => atMs);
           expect(times).toHaveLength(DEFAULTS.calls);
           expect(times).toEqual([...times].sort((a, b) => a - b));
@@ -158,16 +158,16 @@ describe('lab traffic', () => {
 
   test('drawn traffic has the drawn number of calls in each slot', () => {
     const slots = Array.from({ length: 60 }, (_, at) => (at % 7 === 0 ? at : 0));
-    const traffic = trafficOf({ ...DEFAULTS, traffic: 'drawn', slots });
-    expect(slotsOf(traffic, 500)).toEqual(slots);
+    const traffic = buildTraffic({ ...DEFAULTS, traffic: 'drawn', slots });
+    expect(callsPerSlot(traffic, 500)).toEqual(slots);
   });
 
   test('lab traffic is cut to the maximum, and the omitted calls are reported', () => {
     const slots = new Array<number>(60).fill(100);
-    const { calls, omitted } = trafficOf({ ...DEFAULTS, traffic: 'drawn', slots });
+    const { calls, omitted } = buildTraffic({ ...DEFAULTS, traffic: 'drawn', slots });
     expect([calls.length, omitted]).toEqual([MAX_CALLS, 6000 - MAX_CALLS]);
     const many = { ...DEFAULTS, traffic: 'adversary', limit: 1_000_000 } as const;
-    expect(trafficOf(many).calls).toHaveLength(MAX_CALLS);
+    expect(buildTraffic(many).calls).toHaveLength(MAX_CALLS);
   });
 
   test('lab traffic can be generated at the bounds of all settings', () => {

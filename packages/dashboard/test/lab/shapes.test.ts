@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { decisionText, multipleText, sinceText } from '../../src/lab/lab-text.ts';
 import {
+  admittedSteps,
   areaPath,
   axisSteps,
   callColumns,
@@ -8,12 +9,11 @@ import {
   GROUND,
   nearestCall,
   timeScale,
-  trueSteps,
 } from '../../src/lab/lane-shapes.ts';
 import { runLab } from '../../src/lab/run.ts';
 import { DEFAULTS } from '../../src/lab/settings.ts';
 import { stripTop, withLine } from '../../src/lab/slots.ts';
-import { trafficOf } from '../../src/lab/traffic.ts';
+import { buildTraffic } from '../../src/lab/traffic.ts';
 
 const call = (atMs: number, cost = 1, key = 'a') => ({ atMs, cost, key });
 const decided = (...allowed: readonly boolean[]) => ({
@@ -24,7 +24,7 @@ const scale = timeScale({ calls: [], startMs: 0, endMs: 100, omitted: 0 }, 300);
 describe('the admitted cost per window', () => {
   test('the admitted cost includes a call for the length of the window', () => {
     const calls = [call(0, 2), call(10), call(10, 5), call(50, 3)];
-    const steps = trueSteps(calls, decided(true, true, false, true), 'a', 50);
+    const steps = admittedSteps(calls, decided(true, true, false, true), 'a', 50);
     expect(steps).toEqual([
       { atMs: 0, cost: 2 },
       { atMs: 10, cost: 3 },
@@ -39,16 +39,16 @@ describe('the admitted cost per window', () => {
 
   test('the admitted cost is that of one client', () => {
     const calls = [call(0, 2, 'a'), call(0, 7, 'b')];
-    expect(trueSteps(calls, decided(true, true), 'b', 50)[0]).toEqual({ atMs: 0, cost: 7 });
+    expect(admittedSteps(calls, decided(true, true), 'b', 50)[0]).toEqual({ atMs: 0, cost: 7 });
   });
 
   test('the admitted cost has the maximum that the run reports', () => {
     for (const traffic of ['boundary', 'steady', 'bursts', 'adversary'] as const) {
       const settings = { ...DEFAULTS, traffic, calls: 400, windows: 4 };
-      const result = runLab(settings, trafficOf(settings));
+      const result = runLab(settings, buildTraffic(settings));
       for (const lane of result.lanes) {
         const { calls } = result.traffic;
-        const steps = trueSteps(calls, lane, result.followed, settings.windowMs);
+        const steps = admittedSteps(calls, lane, result.followed, settings.windowMs);
         expect(Math.max(...steps.map(({ cost }) => cost))).toBe(lane.fullest!.count);
         expect(costAt(steps, lane.fullest!.atMs)).toBe(lane.fullest!.count);
       }

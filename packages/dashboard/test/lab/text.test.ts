@@ -3,14 +3,14 @@ import { describe, expect, test } from 'vitest';
 import { readConfig } from '../../../server/src/config/read.ts';
 import { policyFile } from '../../src/lab/policy-file.ts';
 import { DEFAULTS, MAX_CALLS } from '../../src/lab/settings.ts';
-import { callsText, readCalls, startOf } from '../../src/lab/typed.ts';
+import { callsText, parseCalls, startOf } from '../../src/lab/typed-calls.ts';
 
 const START_MS = DEFAULTS.startMs;
 
 describe('typed calls', () => {
   test('typed calls are sorted lines of a time and a cost', () => {
     const text = ' 20, 3\n\n5 2 # first\n5\t1\n7;4\n1767225600009';
-    expect(readCalls(text, START_MS)).toEqual({
+    expect(parseCalls(text, START_MS)).toEqual({
       calls: [
         { atMs: START_MS + 5, cost: 2 },
         { atMs: START_MS + 5, cost: 1 },
@@ -27,13 +27,13 @@ describe('typed calls', () => {
       { atMs: START_MS + 12, cost: 40 },
     ];
     expect(callsText(calls, START_MS)).toBe('0, 1\n12, 40');
-    expect(readCalls(callsText(calls, START_MS), START_MS)).toEqual({ calls });
+    expect(parseCalls(callsText(calls, START_MS), START_MS)).toEqual({ calls });
   });
 
   test.each(['-1', '1.5', 'now', '5, 0', '5, 1000001', '5, 1, 2', '5, x'])(
     'the line %s is rejected with its number',
     (line) => {
-      expect(readCalls(`1, 1\n${line}`, START_MS)).toEqual({
+      expect(parseCalls(`1, 1\n${line}`, START_MS)).toEqual({
         problem: `Expected line 2 to be a time and a cost, got \`${line}\``,
       });
     },
@@ -41,8 +41,8 @@ describe('typed calls', () => {
 
   test('at most 2000 calls are accepted', () => {
     const text = (count: number) => new Array(count).fill('5').join('\n');
-    expect(readCalls(text(MAX_CALLS), START_MS).problem).toBeUndefined();
-    expect(readCalls(text(MAX_CALLS + 1), START_MS).problem).toMatch(/at most 2000 calls/);
+    expect(parseCalls(text(MAX_CALLS), START_MS).problem).toBeUndefined();
+    expect(parseCalls(text(MAX_CALLS + 1), START_MS).problem).toMatch(/at most 2000 calls/);
   });
 
   test('typed calls outside the range start at the window boundary before them', () => {
@@ -54,7 +54,7 @@ describe('typed calls', () => {
   });
 
   test('an empty text has no calls', () => {
-    expect(readCalls('', START_MS)).toEqual({ calls: [] });
+    expect(parseCalls('', START_MS)).toEqual({ calls: [] });
   });
 });
 

@@ -45,7 +45,7 @@ export function durationCode(windowMs: number): string {
   return `${windowMs / size}${unit}`;
 }
 
-export function readDuration(text: string): number {
+export function parseDuration(text: string): number {
   const parts = /^(\d{1,12}) ?(ms|s|min|m|h|d)?$/.exec(text.trim());
   if (parts === null) return Number.NaN;
   const unit = parts[2] === 'min' ? 'm' : (parts[2] ?? 'ms');
@@ -83,7 +83,7 @@ function timesText(startMs: number, typed: readonly TypedCall[]): string {
     .join('_');
 }
 
-export function queryOf(settings: LabSettings): LabQuery {
+export function formatLabQuery(settings: LabSettings): LabQuery {
   const query: Record<string, string> = {};
   const { traffic, against, algorithms, policy } = settings;
   if (traffic !== DEFAULTS.traffic) query.traffic = traffic;
@@ -129,7 +129,7 @@ class Reader {
     const text = this.#query[code];
     if (text === undefined) return DEFAULTS[name];
     const value =
-      name === 'windowMs' ? readDuration(text) : /^\d+$/.test(text) ? +text : Number.NaN;
+      name === 'windowMs' ? parseDuration(text) : /^\d+$/.test(text) ? +text : Number.NaN;
     if (isWithin(name, value)) return value;
     const [least, most] = BOUNDS[name];
     const isTime = name === 'windowMs';
@@ -160,7 +160,7 @@ class Reader {
 
   slots(): readonly number[] {
     const text = this.#query.drawn;
-    const slots = text === undefined || text === '' ? [] : readSlots(text);
+    const slots = text === undefined || text === '' ? [] : parseSlots(text);
     if (slots === undefined) {
       this.#reject('drawn', `up to ${SLOTS} counts from 0 to ${MAX_IN_SLOT}, as in 0*12.5`);
     }
@@ -170,7 +170,7 @@ class Reader {
   typed(startMs: number): readonly TypedCall[] {
     const text = this.#query.times;
     if (text === undefined || text === '') return [];
-    const calls = readTimes(text, startMs);
+    const calls = parseTimes(text, startMs);
     if (calls !== undefined) return calls;
     this.#reject('times', `up to ${countText(MAX_CALLS)} calls, as in 0*50_2000.3`);
     return [];
@@ -178,7 +178,7 @@ class Reader {
 }
 
 /** Returns undefined if the text is invalid or too long. */
-function readSlots(text: string): readonly number[] | undefined {
+function parseSlots(text: string): readonly number[] | undefined {
   const slots: number[] = [];
   for (const run of text.split('.')) {
     const [, count, times = '1'] = /^(\d{1,5})(?:\*(\d{1,3}))?$/.exec(run) ?? [];
@@ -190,7 +190,7 @@ function readSlots(text: string): readonly number[] | undefined {
 }
 
 /** In a group `since*count`, all calls have the time of the first. */
-function readTimes(text: string, startMs: number): readonly TypedCall[] | undefined {
+function parseTimes(text: string, startMs: number): readonly TypedCall[] | undefined {
   let atMs = startMs;
   let isWrong = false;
   const groups = text.split('_').map((group) => {

@@ -2,7 +2,7 @@
 import { after } from '../clock.ts';
 import type { PageContext } from '../page.ts';
 import { type Route, routeText } from '../route.ts';
-import { type LabQuery, MAX_QUERY_LENGTH, queryLength } from './address.ts';
+import { type LabQuery, MAX_QUERY_LENGTH, queryLength } from './lab-query.ts';
 
 /** Debounce: browsers limit the rate of address changes. */
 const WRITE_MS = 300;
@@ -18,7 +18,7 @@ export const isTooLong = (query: LabQuery): boolean => queryLength(query) > MAX_
 export const linkTo = (query: LabQuery): string =>
   `${location.origin}${location.pathname}${routeText(routeOf(query))}`;
 
-export class LabAddress {
+export class LabUrl {
   readonly #context: PageContext;
   #written: string | undefined = undefined;
   #cancel: () => void = () => {};

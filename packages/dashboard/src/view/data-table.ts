@@ -1,6 +1,6 @@
 /**
- * The data of a chart as a table, opened on demand. Shows a snapshot, since a table that changes
- * every second cannot be read.
+ * The data of a chart as a table that the user can open. It shows a snapshot, because a table that
+ * changes every second cannot be read.
  */
 import { html, nothing, type TemplateResult } from 'lit-html';
 import { AsyncDirective } from 'lit-html/async-directive.js';
@@ -10,10 +10,10 @@ import { clockText } from './format.ts';
 
 export interface TableContent {
   readonly caption: string;
-  /** Default: `As a table`. */
+  /** Label of the control that opens the table (default: `As a table`). */
   readonly summary?: string;
   readonly heads: readonly string[];
-  /** Called when the table is opened; the first cell is the row's header. */
+  /** Called when the table is opened or refreshed. The first cell of a row is its header. */
   readonly rows: () => readonly (readonly string[])[];
 }
 
@@ -23,14 +23,14 @@ interface Snapshot {
   readonly rows: unknown;
 }
 
-class AsTable extends AsyncDirective {
+class DataTable extends AsyncDirective {
   #content!: TableContent;
   #snapshot: Snapshot | undefined = undefined;
 
   override render(content: TableContent): unknown {
     this.#content = content;
-    return html`<details class="as-table" @toggle=${this.#toggled}>
-      <summary @click=${this.#clicked}>${content.summary ?? 'As a table'}</summary>
+    return html`<details class="as-table" @toggle=${this.#onToggle}>
+      <summary @click=${this.#onClick}>${content.summary ?? 'As a table'}</summary>
       ${this.#snapshot === undefined ? nothing : this.#table(this.#snapshot)}
     </details>`;
   }
@@ -38,7 +38,9 @@ class AsTable extends AsyncDirective {
   #table({ atMs, content, rows }: Snapshot): unknown {
     return html`<p class="row hint">
         As of ${clockText(atMs)}.
-        <button type="button" class="quiet small" @click=${() => this.#take()}>Refresh</button>
+        <button type="button" class="quiet small" @click=${() => this.#takeSnapshot()}>
+          Refresh
+        </button>
       </p>
       <div class="scroll tall" tabindex="0" role="region" aria-label=${content.caption}>
         <table>
@@ -55,7 +57,7 @@ class AsTable extends AsyncDirective {
       </div>`;
   }
 
-  #take(): void {
+  #takeSnapshot(): void {
     const content = this.#content;
     const rows = content.rows().map(
       ([name, ...cells]) => html`<tr>
@@ -67,16 +69,16 @@ class AsTable extends AsyncDirective {
     this.setValue(this.render(content));
   }
 
-  /** Fills the table before the click opens it. */
-  readonly #clicked = (event: Event): void => {
+  /** Fills the table before the browser opens it. */
+  readonly #onClick = (event: Event): void => {
     const { open } = (event.currentTarget as HTMLElement).parentElement as HTMLDetailsElement;
-    if (!open) this.#take();
+    if (!open) this.#takeSnapshot();
   };
 
-  /** Browsers also open it for a match of their page search. */
-  readonly #toggled = (event: Event): void => {
+  /** Fills the table if the browser opens it without a click, for a match of its page search. */
+  readonly #onToggle = (event: Event): void => {
     if ((event.target as HTMLDetailsElement).open) {
-      if (this.#snapshot === undefined) this.#take();
+      if (this.#snapshot === undefined) this.#takeSnapshot();
       return;
     }
     this.#snapshot = undefined;
@@ -87,4 +89,4 @@ class AsTable extends AsyncDirective {
 const headCell = (head: string, at: number): TemplateResult =>
   html`<th scope="col" class=${at === 0 ? '' : 'number'}>${head}</th>`;
 
-export const asTable = directive(AsTable);
+export const dataTable = directive(DataTable);

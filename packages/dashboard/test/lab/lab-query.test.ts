@@ -1,30 +1,30 @@
 import { describe, expect, test } from 'vitest';
 import {
   durationCode,
+  formatLabQuery,
   MAX_QUERY_LENGTH,
+  parseDuration,
   parseLabQuery,
   queryLength,
-  queryOf,
-  readDuration,
-} from '../../src/lab/address.ts';
+} from '../../src/lab/lab-query.ts';
 import { DEFAULTS, type LabSettings, MAX_CALLS, SLOTS } from '../../src/lab/settings.ts';
-import { readRoute, routeText } from '../../src/route.ts';
+import { parseRoute, routeText } from '../../src/route.ts';
 
 const slots = (...counts: readonly number[]): readonly number[] =>
   Array.from({ length: SLOTS }, (_, at) => counts[at] ?? 0);
 
 /** Encodes and parses settings. */
 const roundTrip = (changes: Partial<LabSettings>): LabSettings => {
-  const query = queryOf({ ...DEFAULTS, slots: slots(), ...changes });
+  const query = formatLabQuery({ ...DEFAULTS, slots: slots(), ...changes });
   const hash = routeText({ page: 'lab', names: [], query });
-  const { settings, notices } = parseLabQuery(readRoute(hash).query);
+  const { settings, notices } = parseLabQuery(parseRoute(hash).query);
   expect(notices).toEqual([]);
   return settings;
 };
 
 describe('lab settings in the address', () => {
   test('default settings are omitted from the address', () => {
-    expect(queryOf(DEFAULTS)).toEqual({});
+    expect(formatLabQuery(DEFAULTS)).toEqual({});
     expect(parseLabQuery({}).settings).toEqual({ ...DEFAULTS, slots: slots() });
   });
 
@@ -52,24 +52,28 @@ describe('lab settings in the address', () => {
     ];
     const changes = { traffic: 'typed', startMs, typed } as const;
     expect(roundTrip(changes)).toEqual({ ...DEFAULTS, slots: slots(), ...changes });
-    expect(queryOf({ ...DEFAULTS, ...changes }).times).toBe('0*50_0.2_1.2_86399999.100');
+    expect(formatLabQuery({ ...DEFAULTS, ...changes }).times).toBe('0*50_0.2_1.2_86399999.100');
   });
 
   test('the address is short for bursts, and can exceed the maximum length', () => {
     const burst = (atMs: number) => Array.from({ length: 50 }, () => ({ atMs, cost: 1 }));
     const { startMs } = DEFAULTS;
     const typed = [...burst(startMs + 9000), ...burst(startMs + 11_000)];
-    expect(queryOf({ ...DEFAULTS, traffic: 'typed', typed }).times).toBe('9000*50_2000*50');
+    expect(formatLabQuery({ ...DEFAULTS, traffic: 'typed', typed }).times).toBe('9000*50_2000*50');
     const scattered = Array.from({ length: MAX_CALLS }, (_, at) => {
       return { atMs: startMs + at * (at % 7), cost: 1 + (at % 9) };
     });
-    const long = queryOf({ ...DEFAULTS, traffic: 'typed', typed: scattered });
+    const long = formatLabQuery({ ...DEFAULTS, traffic: 'typed', typed: scattered });
     expect(queryLength(long)).toBeGreaterThan(MAX_QUERY_LENGTH);
   });
 
   test('the address needs no escaping', () => {
     const changes = { traffic: 'drawn', slots: slots(3, 3, 3, 1), limit: 7 } as const;
-    const hash = routeText({ page: 'lab', names: [], query: queryOf({ ...DEFAULTS, ...changes }) });
+    const hash = routeText({
+      page: 'lab',
+      names: [],
+      query: formatLabQuery({ ...DEFAULTS, ...changes }),
+    });
     expect(hash).toBe('#/lab?traffic=drawn&limit=7&drawn=3*3.1');
   });
 });
@@ -122,7 +126,7 @@ describe('invalid lab settings', () => {
 test('durations use the largest unit, and parse with spaces and min', () => {
   const codes = [1, 997, 1000, 90_000, 60_000, 3_600_000, 86_400_000].map(durationCode);
   expect(codes).toEqual(['1ms', '997ms', '1s', '90s', '1m', '1h', '1d']);
-  expect(codes.map(readDuration)).toEqual([1, 997, 1000, 90_000, 60_000, 3_600_000, 86_400_000]);
-  expect(['5', '10 s', '2min', ' 1h '].map(readDuration)).toEqual([5, 10_000, 120_000, 3_600_000]);
-  expect(['', 's', '1w', '1.5s', '-1s'].map(readDuration)).toEqual(new Array(5).fill(Number.NaN));
+  expect(codes.map(parseDuration)).toEqual([1, 997, 1000, 90_000, 60_000, 3_600_000, 86_400_000]);
+  expect(['5', '10 s', '2min', ' 1h '].map(parseDuration)).toEqual([5, 10_000, 120_000, 3_600_000]);
+  expect(['', 's', '1w', '1.5s', '-1s'].map(parseDuration)).toEqual(new Array(5).fill(Number.NaN));
 });

@@ -2,11 +2,11 @@
 import { html, nothing, type TemplateResult } from 'lit-html';
 import type { History } from '../api/history.ts';
 import type { CountSeries, PolicyDefinition } from '../api/types.ts';
-import { to } from '../route.ts';
-import type { TableContent } from '../view/as-table.ts';
-import { NOW_SECONDS, rateOf, sum } from '../view/counts.ts';
-import { clockText, counted, percentText, rateText } from '../view/format.ts';
-import { heatCells, heatStrip, heatText } from '../view/heat.ts';
+import { hrefTo } from '../route.ts';
+import { currentRate, RATE_SECONDS, sum } from '../view/counts.ts';
+import type { TableContent } from '../view/data-table.ts';
+import { clockText, countWithNoun, percentText, rateText } from '../view/format.ts';
+import { heatCells, heatStrip, heatText } from '../view/heat-strip.ts';
 import { definitionText } from '../view/policy-text.ts';
 import type { Column } from '../view/table.ts';
 
@@ -47,17 +47,17 @@ function weightOf({ isIdle, series }: PolicyRow, seconds: number): number {
 }
 
 function rowOf(name: string, policy: PolicyDefinition | undefined, history: History): PolicyRow {
-  const series = history.of(name);
+  const series = history.seriesOf(name);
   const isIdle = !history.has(name);
   const isShadow = policy?.shadow === true;
   const allowed = isShadow ? series.shadowAllowed : series.allowed;
   const denied = isShadow ? series.shadowDenied : series.denied;
-  const all = sum(allowed, NOW_SECONDS) + sum(denied, NOW_SECONDS);
+  const all = sum(allowed, RATE_SECONDS) + sum(denied, RATE_SECONDS);
   return {
     ...{ name, policy, series, isIdle },
-    allowed: isIdle ? 0 : rateOf(allowed),
-    denied: isIdle ? 0 : rateOf(denied),
-    share: all === 0 ? undefined : sum(denied, NOW_SECONDS) / all,
+    allowed: isIdle ? 0 : currentRate(allowed),
+    denied: isIdle ? 0 : currentRate(denied),
+    share: all === 0 ? undefined : sum(denied, RATE_SECONDS) / all,
     overrides: policy?.overrides ?? 0,
   };
 }
@@ -72,7 +72,7 @@ function nameCell(row: PolicyRow): TemplateResult {
   const definition = html`<div class="words">${definitionOf(row)}</div>`;
   if (policy === undefined) return html`<span class="policy-name">${name}</span> ${definition}`;
   const badge = html`<span class="badge shadow">shadow</span>`;
-  return html`<a class="policy-name" href=${to('policy', [name])}>${name}</a>
+  return html`<a class="policy-name" href=${hrefTo('policy', [name])}>${name}</a>
     ${policy.shadow ? badge : nothing} ${definition}`;
 }
 
@@ -99,38 +99,50 @@ export function columnsFor(span: TableSpan): readonly Column<PolicyRow>[] {
   const isOmitted = ({ isIdle }: PolicyRow): boolean => isIdle && span.isPartial;
   const idle = html`<span class="dim">${span.isPartial ? 'not sent' : 'no decisions'}</span>`;
   return [
-    { id: 'name', head: 'Policy', isName: true, cell: nameCell, by: ({ name }) => name },
+    {
+      id: 'name',
+      head: 'Policy',
+      isRowHeader: true,
+      cell: nameCell,
+      sortValue: ({ name }) => name,
+    },
     {
       ...{ id: 'allowed', head: 'Allowed/s', isNumber: true },
       cell: (row) => (isOmitted(row) ? '–' : rateText(row.allowed)),
-      by: ({ allowed }) => allowed,
+      sortValue: ({ allowed }) => allowed,
     },
     {
       ...{ id: 'denied', head: 'Denied/s', isNumber: true },
       cell: (row) => (isOmitted(row) ? '–' : deniedCell(row)),
-      by: ({ denied }) => denied,
+      sortValue: ({ denied }) => denied,
     },
     {
       ...{ id: 'share', head: 'Denied %', hint: 'Share of current decisions', isNumber: true },
       cell: ({ share }) => (share === undefined ? '–' : percentText(share)),
-      by: ({ share }) => share ?? -1,
+      sortValue: ({ share }) => share ?? -1,
     },
     {
-      ...{ id: 'heat', head: 'Fullest key over time', className: 'heat-cell', isDownFirst: true },
+      ...{
+        id: 'heat',
+        head: 'Fullest key over time',
+        className: 'heat-cell',
+        isDescendingFirst: true,
+      },
       cell: (row) =>
         row.isIdle ? idle : heatStrip(row.name, heatCells(row.series, lastMs, seconds)),
-      by: ({ series }) => Math.max(...series.fullest.slice(-seconds).map((each) => each ?? -1)),
+      sortValue: ({ series }) =>
+        Math.max(...series.fullest.slice(-seconds).map((each) => each ?? -1)),
     },
     {
       ...{ id: 'overrides', head: 'Overrides', isNumber: true },
       cell: ({ overrides }) => overrides,
-      by: ({ overrides }) => overrides,
+      sortValue: ({ overrides }) => overrides,
     },
   ];
 }
 
 /** The heat strips as a table of numbers: a row per policy, a column per cell. */
-export function heatNumbers(
+export function heatTable(
   rows: readonly PolicyRow[],
   { lastMs, seconds }: TableSpan,
 ): Pick<TableContent, 'heads' | 'rows'> {
@@ -143,7 +155,7 @@ export function heatNumbers(
 }
 
 export function omittedText(omitted: number): string {
-  const more = counted(omitted, 'more policy');
+  const more = countWithNoun(omitted, 'more policy');
   const reason = 'the stream contains the 100 busiest policies of each second';
   return `${more} had decisions in the last second but are not shown: ${reason}.`;
 }

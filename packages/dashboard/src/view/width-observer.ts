@@ -1,6 +1,6 @@
-/** Tracks the width of an element, for drawings in pixels. */
-export class Measured {
-  /** 0 until measured. */
+/** Observes the width of an element, for drawings whose coordinates are pixels. */
+export class WidthObserver {
+  /** In CSS pixels; 0 until the browser has laid out the element. */
   width = 0;
   readonly #redraw: () => void;
   readonly #observer = new ResizeObserver(([entry]) => {
@@ -14,8 +14,11 @@ export class Measured {
     this.#redraw = redraw;
   }
 
-  /** For `ref`. A stable function, so that lit-html does not reattach it on each render. */
-  readonly element = (element: Element | undefined): void => {
+  /**
+   * Callback for the `ref` directive. It must be the same function on each render, because lit-html
+   * calls a new one again.
+   */
+  readonly observe = (element: Element | undefined): void => {
     this.#observer.disconnect();
     if (element !== undefined) this.#observer.observe(element);
   };

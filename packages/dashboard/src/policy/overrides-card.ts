@@ -2,7 +2,7 @@
 import { html, nothing, type TemplateResult } from 'lit-html';
 import type { PolledQuery } from '../api/polled-query.ts';
 import type { Override } from '../api/types.ts';
-import { to } from '../route.ts';
+import { hrefTo } from '../route.ts';
 import { countText, dateText, durationText } from '../view/format.ts';
 import { pageOf, pager } from '../view/pager.ts';
 import { type Column, table } from '../view/table.ts';
@@ -15,7 +15,7 @@ export interface OverrideActions {
 }
 
 /** `3 h 5 min left`, or `until removed` without an expiry time. */
-export function endText(expiresAtMs: number | undefined, nowMs: number): string {
+export function expiryText(expiresAtMs: number | undefined, nowMs: number): string {
   if (expiresAtMs === undefined) return 'until removed';
   const leftMs = expiresAtMs - nowMs;
   return leftMs <= 0 ? 'expired' : `${durationText(leftMs)} left`;
@@ -24,10 +24,10 @@ export function endText(expiresAtMs: number | undefined, nowMs: number): string 
 const keyCell = ({ policy, key }: Override): TemplateResult =>
   key.includes('*')
     ? html`<code class="key">${key}</code> <span class="badge">pattern</span>`
-    : html`<a class="key" href=${to('key', [policy, key])}>${key}</a>`;
+    : html`<a class="key" href=${hrefTo('key', [policy, key])}>${key}</a>`;
 
 const endCell = ({ expiresAtMs }: Override, nowMs: number): TemplateResult =>
-  html`${endText(expiresAtMs, nowMs)}
+  html`${expiryText(expiresAtMs, nowMs)}
   ${expiresAtMs === undefined ? nothing : html`<div class="dim">${dateText(expiresAtMs)}</div>`}`;
 
 const sourceCell = ({ source, persisted }: Override): TemplateResult => {
@@ -48,7 +48,7 @@ function actionCell(override: Override, { change, remove }: OverrideActions): un
 }
 
 const columnsOf = (nowMs: number, actions: OverrideActions): readonly Column<Override>[] => [
-  { id: 'key', head: 'Key or pattern', isName: true, className: 'key-cell', cell: keyCell },
+  { id: 'key', head: 'Key or pattern', isRowHeader: true, className: 'key-cell', cell: keyCell },
   { id: 'limit', head: 'Limit', isNumber: true, cell: ({ limit }) => countText(limit) },
   { id: 'end', head: 'Expires', cell: (each) => endCell(each, nowMs) },
   { id: 'reason', head: 'Reason', className: 'words', cell: ({ reason }) => reason ?? '–' },
@@ -92,7 +92,7 @@ function listed(
   const page = pageOf(overrides, from);
   return html`${table({
     label: 'Overrides',
-    isStacking: true,
+    stacksWhenNarrow: true,
     columns: columnsOf(nowMs, actions),
     rows: page.rows,
     keyOf: ({ key, source }) => `${source} ${key}`,

@@ -1,18 +1,19 @@
 /**
- * Heat strip: utilization of a policy's fullest key over time. Denials are marks above the strip,
- * since a full key does not imply a denial.
+ * Heat strip: a row of 60 coloured cells, one per interval of the time range. The colour shows how
+ * much of its limit the policy's fullest key had used. A mark above a cell means that calls were
+ * denied in the interval, since a full key does not imply a denial.
  */
 import { html, noChange, type TemplateResult } from 'lit-html';
 import { Directive, directive, type ElementPart } from 'lit-html/directive.js';
 import type { CountSeries } from '../api/types.ts';
-import { clockText, counted, percentText } from './format.ts';
-import { colour, onTheme } from './theme.ts';
+import { clockText, countWithNoun, percentText } from './format.ts';
+import { colour, onThemeChange } from './theme.ts';
 
 export interface HeatCell {
-  /** Start, in seconds since 1970. */
+  /** Start of the interval, in seconds since the epoch. */
   readonly time: number;
-  /** From 0 to 1; null without decisions. */
-  readonly fullest: number | null;
+  /** Share of its limit that the fullest key had used, from 0 to 1; null without decisions. */
+  readonly fullestKeyUse: number | null;
   readonly denied: number;
   readonly shadowDenied: number;
 }
@@ -20,7 +21,10 @@ export interface HeatCell {
 const CELLS = 60;
 const LEVELS = 5;
 
-/** Cells start at multiples of their size, so that they keep their content as time moves on. */
+/**
+ * Groups a series into cells. Each cell starts at a multiple of its length, so that a second stays
+ * in the same cell when the range moves on.
+ */
 export function heatCells(
   series: CountSeries,
   lastMs: number,
@@ -38,52 +42,55 @@ export function heatCells(
     const known = series.fullest.slice(from, to).filter((each) => each !== null);
     return {
       time,
-      fullest: known.length === 0 ? null : Math.max(...known),
+      fullestKeyUse: known.length === 0 ? null : Math.max(...known),
       denied: sum(series.denied),
       shadowDenied: sum(series.shadowDenied),
     };
   });
 }
 
-/** Index of the colour; the last is for full keys only. */
-export const heatLevel = (fullest: number): number =>
-  Math.min(Math.floor(fullest * (LEVELS - 1)), LEVELS - 1);
+/** Returns the index of the colour. The last colour is for full keys only. */
+export const heatLevel = (keyUse: number): number =>
+  Math.min(Math.floor(keyUse * (LEVELS - 1)), LEVELS - 1);
 
-export function heatText({ fullest, denied, shadowDenied }: HeatCell): string {
+/** Returns the content of a cell: `fullest key 90%, 3 calls denied`. */
+export function heatText({ fullestKeyUse, denied, shadowDenied }: HeatCell): string {
   const parts = [
-    fullest === null ? 'no decisions' : `fullest key ${percentText(fullest)}`,
-    ...(denied > 0 ? [`${counted(denied, 'call')} denied`] : []),
-    ...(shadowDenied > 0 ? [`${counted(shadowDenied, 'call')} would have been denied`] : []),
+    fullestKeyUse === null ? 'no decisions' : `fullest key ${percentText(fullestKeyUse)}`,
+    ...(denied > 0 ? [`${countWithNoun(denied, 'call')} denied`] : []),
+    ...(shadowDenied > 0 ? [`${countWithNoun(shadowDenied, 'call')} would have been denied`] : []),
   ];
   return parts.join(', ');
 }
 
-/** Description for screen readers. */
+/** Returns the description of the strip for screen readers. */
 export function heatLabel(name: string, cells: readonly HeatCell[]): string {
-  const newest = cells.findLast(({ fullest }) => fullest !== null);
+  const newest = cells.findLast(({ fullestKeyUse }) => fullestKeyUse !== null);
   if (newest === undefined) return `${name}: no decisions`;
-  const most = Math.max(...cells.map(({ fullest }) => fullest ?? 0));
+  const highest = percentText(Math.max(...cells.map(({ fullestKeyUse }) => fullestKeyUse ?? 0)));
   const denied = cells.filter((cell) => cell.denied + cell.shadowDenied > 0).length;
-  const now = `fullest key ${percentText(newest.fullest!)} full now`;
-  return `${name}: ${now}, ${percentText(most)} at most, denials in ${denied} of ${CELLS} cells`;
+  const last = `the fullest key last used ${percentText(newest.fullestKeyUse!)} of its limit`;
+  return `${name}: ${last}, at most ${highest}; denials in ${denied} of ${CELLS} intervals`;
 }
 
 export const heatStrip = (name: string, cells: readonly HeatCell[]): TemplateResult =>
   html`<canvas class="heat" role="img" aria-label=${heatLabel(name, cells)} ${strip(cells)}>
   </canvas>`;
 
-/** Canvas pixels; CSS scales the canvas. */
+/** Dimensions in canvas pixels. CSS scales the canvas to the width of the page. */
 const CELL_WIDTH = 12;
 const MARK_HEIGHT = 14;
 const GAP_HEIGHT = 4;
 const HEIGHT = 54;
 
-let drawings = 0;
-onTheme(() => {
-  drawings++;
+/** Counts theme changes, each of which needs a redraw. */
+let themeVersion = 0;
+onThemeChange(() => {
+  themeVersion++;
 });
 
 class Strip extends Directive {
+  /** Fingerprint of what the canvas shows. */
   #drawn = '';
   #cells: readonly HeatCell[] = [];
   #canvas: HTMLCanvasElement | undefined = undefined;
@@ -94,15 +101,15 @@ class Strip extends Directive {
 
   override update(part: ElementPart, [cells]: [readonly HeatCell[]]): unknown {
     this.#cells = cells;
-    if (this.#canvas === undefined) this.#begin(part.element as HTMLCanvasElement);
-    const looks = `${drawings} ${cells.map(lookOf).join(' ')}`;
-    if (looks === this.#drawn) return noChange;
-    this.#drawn = looks;
+    if (this.#canvas === undefined) this.#setUp(part.element as HTMLCanvasElement);
+    const fingerprint = `${themeVersion} ${cells.map(fingerprintOf).join(' ')}`;
+    if (fingerprint === this.#drawn) return noChange;
+    this.#drawn = fingerprint;
     this.#draw(this.#canvas!);
     return noChange;
   }
 
-  #begin(canvas: HTMLCanvasElement): void {
+  #setUp(canvas: HTMLCanvasElement): void {
     this.#canvas = canvas;
     canvas.width = CELLS * CELL_WIDTH;
     canvas.height = HEIGHT;
@@ -117,10 +124,10 @@ class Strip extends Directive {
     const context = canvas.getContext('2d')!;
     context.clearRect(0, 0, canvas.width, canvas.height);
     const top = MARK_HEIGHT + GAP_HEIGHT;
-    for (const [at, { fullest, denied, shadowDenied }] of this.#cells.entries()) {
+    for (const [at, { fullestKeyUse, denied, shadowDenied }] of this.#cells.entries()) {
       const left = at * CELL_WIDTH;
-      if (fullest !== null) {
-        context.fillStyle = colour(`--heat-${heatLevel(fullest)}`);
+      if (fullestKeyUse !== null) {
+        context.fillStyle = colour(`--heat-${heatLevel(fullestKeyUse)}`);
         context.fillRect(left, top, CELL_WIDTH - 1, HEIGHT - top);
       }
       if (denied > 0) {
@@ -137,9 +144,10 @@ class Strip extends Directive {
 
 const strip = directive(Strip);
 
-function lookOf({ fullest, denied, shadowDenied }: HeatCell): string {
+/** Two cells with the same fingerprint are drawn in the same way. */
+function fingerprintOf({ fullestKeyUse, denied, shadowDenied }: HeatCell): string {
   const mark = denied > 0 ? 'd' : shadowDenied > 0 ? 's' : '';
-  return `${fullest === null ? '' : heatLevel(fullest)}${mark}`;
+  return `${fullestKeyUse === null ? '' : heatLevel(fullestKeyUse)}${mark}`;
 }
 
 const LEGEND = ['0%', '25%', '50%', '75%', '100%'];

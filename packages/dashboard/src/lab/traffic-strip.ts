@@ -1,8 +1,8 @@
 /** Calls over time as a bar strip, editable by pointer and arrow keys. */
 import { html, svg, type TemplateResult } from 'lit-html';
-import { counted, windowText } from '../view/format.ts';
+import { countWithNoun, windowText } from '../view/format.ts';
 import { MAX_IN_SLOT, SLOTS } from './settings.ts';
-import { MIN_TOP, type Place, stripTop, withLine } from './slots.ts';
+import { MIN_TOP, type SlotCount, stripTop, withLine } from './slots.ts';
 
 const HEIGHT = 92;
 const PAGE = 10;
@@ -20,7 +20,7 @@ export class Strip {
   #state!: StripState;
   /** The slot that the arrow keys change. */
   #slot = 0;
-  #last: Place | undefined = undefined;
+  #last: SlotCount | undefined = undefined;
   /** Constant while drawing, so that bars do not rescale under the pointer. */
   #top = MIN_TOP;
 
@@ -40,7 +40,7 @@ export class Strip {
     return html`<div class="strip" tabindex="0" role="slider" aria-label=${label}
       aria-orientation="vertical" aria-valuemin="0" aria-valuemax=${this.#top}
       aria-valuenow=${count}
-      aria-valuetext="${counted(count, 'call')}${this.#slot === 0 ? '' : ` after ${from}`}"
+      aria-valuetext="${countWithNoun(count, 'call')}${this.#slot === 0 ? '' : ` after ${from}`}"
       @pointerdown=${(event: PointerEvent) => this.#pressed(event)}
       @pointermove=${(event: PointerEvent) => this.#dragged(event)}
       @pointerup=${() => this.#released()} @pointercancel=${() => this.#released()}
@@ -63,7 +63,7 @@ export class Strip {
     </svg>`;
   }
 
-  #placeOf(event: PointerEvent): Place {
+  #placeOf(event: PointerEvent): SlotCount {
     const box = (event.currentTarget as HTMLElement).getBoundingClientRect();
     const across = (event.clientX - box.left) / box.width;
     const up = 1 - (event.clientY - box.top) / box.height;
@@ -93,7 +93,7 @@ export class Strip {
     this.#redraw();
   }
 
-  #put(from: Place, to: Place): void {
+  #put(from: SlotCount, to: SlotCount): void {
     this.#slot = to.slot;
     const slots = withLine(this.#state.slots, from, to);
     // The next event may arrive before the redraw.

@@ -4,11 +4,11 @@ import { BOUNDS, isWithin, type LabSettings, MAX_CALLS, type TypedCall } from '.
 /** Smaller times are relative to the start, others are since 1970. */
 const MIN_EPOCH_MS = 100_000_000_000;
 
-export type ReadCalls =
+export type ParsedCalls =
   | { readonly calls: readonly TypedCall[]; readonly problem?: undefined }
   | { readonly problem: string };
 
-export function readCalls(text: string, startMs: number): ReadCalls {
+export function parseCalls(text: string, startMs: number): ParsedCalls {
   const calls: TypedCall[] = [];
   for (const [at, line] of text.split('\n').entries()) {
     const bare = line.replace(/#.*/, '').trim();

@@ -2,8 +2,8 @@
 import { html, nothing, type TemplateResult } from 'lit-html';
 import type { PolledQuery } from '../api/polled-query.ts';
 import type { TopBy, TopReport } from '../api/types.ts';
-import { to } from '../route.ts';
-import { clockText, counted, countText, percentText } from '../view/format.ts';
+import { hrefTo } from '../route.ts';
+import { clockText, countText, countWithNoun, percentText } from '../view/format.ts';
 import { type Column, table } from '../view/table.ts';
 
 const SHOWN = 15;
@@ -11,7 +11,7 @@ const SHOWN = 15;
 type TopKey = TopReport['keys'][number];
 
 /** Counts are bounds, since the service counts in fixed memory: `95–100`. */
-export const betweenText = (atLeast: number, atMost: number): string =>
+export const boundsText = (atLeast: number, atMost: number): string =>
   atLeast === atMost ? countText(atLeast) : `${countText(atLeast)}–${countText(atMost)}`;
 
 const bar = (share: number, by: TopBy): TemplateResult => html`<svg
@@ -29,17 +29,17 @@ function columnsOf({ policy, by, hits, keys }: TopReport): readonly Column<TopKe
     {
       id: 'key',
       head: 'Key',
-      isName: true,
+      isRowHeader: true,
       className: 'key-cell',
       cell: ({ key, atMost }) =>
-        html`<a class="key" title=${key} href=${to('key', [policy, key])}>${key}</a>
+        html`<a class="key" title=${key} href=${hrefTo('key', [policy, key])}>${key}</a>
           ${bar(atMost / most, by)}`,
     },
     {
       id: 'calls',
       head: 'Calls',
       isNumber: true,
-      cell: ({ atLeast, atMost }) => betweenText(atLeast, atMost),
+      cell: ({ atLeast, atMost }) => boundsText(atLeast, atMost),
     },
     {
       id: 'share',
@@ -77,7 +77,7 @@ function listed(title: string, report: TopReport, empty: TopList['empty']): Temp
   const others = rows.length < report.keys.length ? last.atMost : report.othersAtMost;
   return html`
     <p class="hint">
-      ${counted(report.hits, 'call')} since ${since}.
+      ${countWithNoun(report.hits, 'call')} since ${since}.
       ${others > 0 ? `Keys not listed: at most ${countText(others)} each.` : nothing}
     </p>
     ${table({ label: title, className: 'top', columns: columnsOf(report), rows, keyOf })}

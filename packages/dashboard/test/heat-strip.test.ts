@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import type { CountSeries } from '../src/api/types.ts';
-import { heatCells, heatLabel, heatLevel, heatText } from '../src/view/heat.ts';
+import { heatCells, heatLabel, heatLevel, heatText } from '../src/view/heat-strip.ts';
 
 const LENGTH = 600;
 const LAST_MS = 1_763_200_004_000;
@@ -42,9 +42,9 @@ describe('a heat strip', () => {
       LAST_MS,
       300,
     );
-    expect(cells[59]).toMatchObject({ fullest: 0.9, denied: 1 });
-    expect(cells[58]).toMatchObject({ fullest: 1, denied: 7 });
-    expect(cells[57]).toMatchObject({ fullest: null, denied: 0 });
+    expect(cells[59]).toMatchObject({ fullestKeyUse: 0.9, denied: 1 });
+    expect(cells[58]).toMatchObject({ fullestKeyUse: 1, denied: 7 });
+    expect(cells[57]).toMatchObject({ fullestKeyUse: null, denied: 0 });
   });
 
   test('a later second changes only the newest cell', () => {
@@ -56,7 +56,8 @@ describe('a heat strip', () => {
   test('a heat strip has a text description', () => {
     const cells = heatCells(series({ 0: { full: 0.5 }, 20: { full: 1, denied: 2 } }), LAST_MS, 60);
     expect(heatLabel('perMinute', cells)).toBe(
-      'perMinute: fullest key 50% full now, 100% at most, denials in 1 of 60 cells',
+      'perMinute: the fullest key last used 50% of its limit, at most 100%; ' +
+        'denials in 1 of 60 intervals',
     );
     expect(heatLabel('idle', heatCells(series({}), LAST_MS, 60))).toBe('idle: no decisions');
     expect(heatText(cells[39])).toBe('fullest key 100%, 2 calls denied');
