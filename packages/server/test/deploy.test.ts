@@ -22,7 +22,7 @@ const yamlOf = (path: string): Data => parse(read(path));
 
 const flags = new Set(SETTING_NAMES.map(flagOf));
 const variables = new Set(SETTING_NAMES.map(variableOf));
-const flagsIn = (text: string): string[] => text.match(/(?<=\s|^)--[a-z][a-z-]+/g) ?? [];
+const flagsIn = (text: string): string[] => text.match(/(?<=\s|^)--[a-z][a-z0-9-]+/g) ?? [];
 const drainMs = SETTINGS.drainMs.fallback;
 const inMs = (text: string): number => Number.parseInt(text, 10) * 1000;
 
