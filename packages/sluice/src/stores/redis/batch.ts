@@ -1,43 +1,44 @@
 /**
- * Batches operations: those of the same turn of the event loop are sent as one command, which
+ * Batches operations: all operations of one turn of the event loop are sent as one command, which
  * executes them in order. In a Cluster there is one command for each slot. The size of a batch is
  * bounded, so that Redis is never blocked for long.
  */
 import { atEndOfTurn, monotonicClock, systemClock } from '../../clock.ts';
 import type { OnSent, Recipient, SentCommand } from '../../store.ts';
 import type { Send } from './client.ts';
-import { type Built, buildCommand } from './command.ts';
+import { buildCommand, type RedisCommand } from './command.ts';
 import { domainOfSlot, slotOf } from './keys.ts';
 import type { RedisOperation } from './operation.ts';
 import { Reply } from './reply.ts';
 import { isMissingScript, isNotDone, NotSentError, type StoreReplyError } from './reply-errors.ts';
 import { SCRIPT, SCRIPT_SHA } from './scripts.generated.ts';
-import { SlowLane } from './slow-lane.ts';
+import { SlowQueue } from './slow-queue.ts';
 
-/** The number of checks that Redis does in well under a millisecond. */
-const MAX_KEYS = 64;
-/** The delay before the one retry of an operation that was certainly not executed. */
-const PAUSE_MS = 10;
+/** Maximum weight of a batch: as many checks as Redis executes in well under a millisecond. */
+const MAX_WEIGHT = 64;
+/** Delay before the only retry of an operation that Redis has certainly not executed. */
+const RETRY_DELAY_MS = 10;
 
 export class Batcher {
   readonly #send: Send;
   readonly #isCluster: boolean;
   readonly #deadlineMs: number;
-  /** Batches that wait for the end of this turn, by slot and given time. */
-  readonly #waiting = new Map<string, Waiting>();
-  #single: Waiting | undefined = undefined;
-  /** Slow operations by failure domain: a silent node must not delay the others. */
-  readonly #lanes = new Map<number, SlowLane<SlowOperation>>();
+  /** Batches to send at the end of this turn, by slot and given time. */
+  readonly #batches = new Map<string, Batch>();
+  /** The only batch if there is no Cluster and no given time. */
+  #singleBatch: Batch | undefined = undefined;
+  /** Queues by failure domain, because a silent node must not delay operations on other nodes. */
+  readonly #slowQueues = new Map<number, SlowQueue<SlowOperation>>();
   #scheduled = false;
 
-  /** No caller waits longer than `deadlineMs` for a reply. */
+  /** Callers wait up to `deadlineMs` for a reply, so no operation is retried after that time. */
   constructor(send: Send, isCluster: boolean, deadlineMs: number) {
     this.#send = send;
     this.#isCluster = isCluster;
     this.#deadlineMs = deadlineMs;
   }
 
-  /** Sends an operation with the others of this turn. Resolves to what it reads. */
+  /** Sends an operation with the other operations of this turn. Resolves to its result. */
   do<T>(operation: RedisOperation<T>, nowMs: number | undefined, onSent?: OnSent): Promise<T> {
     return new Promise<T>((succeeded, failed) => {
       const recipient = { succeeded, failed };
@@ -45,6 +46,7 @@ export class Batcher {
     });
   }
 
+  /** Like `do`, but reports the result to `recipient`, which avoids a promise. */
   submit<T>(
     operation: RedisOperation<T>,
     nowMs: number | undefined,
@@ -56,9 +58,10 @@ export class Batcher {
 
   #add(operation: RedisOperation, nowMs: number | undefined): void {
     const { weight, keys } = operation;
-    const lane = this.#lanes.size > 0 ? this.#lanes.get(this.#domainOf(keys[0])) : undefined;
-    if (weight > keys.length || lane?.holds(keys)) {
-      this.#laneOf(keys[0]).add({
+    const queue =
+      this.#slowQueues.size > 0 ? this.#slowQueues.get(this.#domainOf(keys[0])) : undefined;
+    if (weight > keys.length || queue?.holds(keys)) {
+      this.#slowQueueOf(keys[0]).add({
         operation,
         keys,
         weight,
@@ -68,14 +71,14 @@ export class Batcher {
       this.#schedule();
       return;
     }
-    let waiting = this.#waitingFor(operation, nowMs);
-    if (waiting.keys > 0 && waiting.keys + weight > MAX_KEYS) {
-      this.#dispatch(waiting);
-      waiting = this.#waitingFor(operation, nowMs);
+    let batch = this.#batchFor(operation, nowMs);
+    if (batch.weight > 0 && batch.weight + weight > MAX_WEIGHT) {
+      this.#dispatch(batch);
+      batch = this.#batchFor(operation, nowMs);
     }
-    waiting.operations.push(operation);
-    waiting.keys += weight;
-    if (waiting.keys >= MAX_KEYS) this.#dispatch(waiting);
+    batch.operations.push(operation);
+    batch.weight += weight;
+    if (batch.weight >= MAX_WEIGHT) this.#dispatch(batch);
     else this.#schedule();
   }
 
@@ -89,14 +92,14 @@ export class Batcher {
     return this.#isCluster ? domainOfSlot(slotOf(key)) : 0;
   }
 
-  #laneOf(key: string): SlowLane<SlowOperation> {
+  #slowQueueOf(key: string): SlowQueue<SlowOperation> {
     const domain = this.#domainOf(key);
-    let lane = this.#lanes.get(domain);
-    if (lane === undefined) {
-      lane = new SlowLane(MAX_KEYS, this.#deadlineMs);
-      this.#lanes.set(domain, lane);
+    let queue = this.#slowQueues.get(domain);
+    if (queue === undefined) {
+      queue = new SlowQueue(MAX_WEIGHT, this.#deadlineMs);
+      this.#slowQueues.set(domain, queue);
     }
-    return lane;
+    return queue;
   }
 
   /** Returns the group of an operation: only operations of one group can share a command. */
@@ -104,45 +107,45 @@ export class Batcher {
     return `${this.#isCluster ? slotOf(keys[0]) : ''} ${nowMs}`;
   }
 
-  #waitingFor({ keys }: RedisOperation, nowMs: number | undefined): Waiting {
+  #batchFor({ keys }: RedisOperation, nowMs: number | undefined): Batch {
     if (!this.#isCluster && nowMs === undefined) {
-      this.#single ??= { operations: [], keys: 0, nowMs, id: '' };
-      return this.#single;
+      this.#singleBatch ??= { operations: [], weight: 0, nowMs, id: '' };
+      return this.#singleBatch;
     }
     const id = this.#groupOf(keys, nowMs);
-    let waiting = this.#waiting.get(id);
-    if (waiting === undefined) {
-      waiting = { operations: [], keys: 0, nowMs, id };
-      this.#waiting.set(id, waiting);
+    let batch = this.#batches.get(id);
+    if (batch === undefined) {
+      batch = { operations: [], weight: 0, nowMs, id };
+      this.#batches.set(id, batch);
     }
-    return waiting;
+    return batch;
   }
 
   #flush(): void {
     this.#scheduled = false;
-    if (this.#single !== undefined) this.#dispatch(this.#single);
-    for (const waiting of [...this.#waiting.values()]) this.#dispatch(waiting);
-    // Last: operations on the same keys that came before a slow one have been sent now.
+    if (this.#singleBatch !== undefined) this.#dispatch(this.#singleBatch);
+    for (const batch of [...this.#batches.values()]) this.#dispatch(batch);
+    // Slow operations are sent last, because earlier operations on their keys must come first.
     const send = (slow: readonly SlowOperation[]): Promise<void> =>
       this.#sendAll(
         slow.map(({ operation }) => operation),
         slow[0].nowMs,
       );
-    for (const lane of this.#lanes.values()) lane.send(send, () => this.#schedule());
+    for (const queue of this.#slowQueues.values()) queue.send(send, () => this.#schedule());
   }
 
-  #dispatch(waiting: Waiting): void {
-    if (waiting === this.#single) this.#single = undefined;
-    else this.#waiting.delete(waiting.id);
-    void this.#sendAll(waiting.operations, waiting.nowMs);
+  #dispatch(batch: Batch): void {
+    if (batch === this.#singleBatch) this.#singleBatch = undefined;
+    else this.#batches.delete(batch.id);
+    void this.#sendAll(batch.operations, batch.nowMs);
   }
 
-  /** Sends operations in one command. Resolves when it has succeeded or failed. */
+  /** Sends operations in one command. Resolves when the command has succeeded or failed. */
   async #sendAll(given: readonly RedisOperation[], nowMs: number | undefined): Promise<void> {
-    const built = this.#build(given, nowMs);
-    if (built === undefined) return;
-    const { operations, args, key } = built;
-    const sent: Sent = {
+    const command = this.#build(given, nowMs);
+    if (command === undefined) return;
+    const { operations, args, key } = command;
+    const sent: InFlightCommand = {
       operations,
       nowMs,
       sentMs: systemClock.now(),
@@ -157,10 +160,13 @@ export class Batcher {
   }
 
   /**
-   * Returns one command for these operations. An operation that cannot be encoded fails alone, with
-   * an error of its caller, and the others are sent without it.
+   * Returns one command for these operations. An operation that cannot be encoded fails with a
+   * `NotSentError`, and the command has the remaining ones. Returns undefined if there are none.
    */
-  #build(operations: readonly RedisOperation[], nowMs: number | undefined): Built | undefined {
+  #build(
+    operations: readonly RedisOperation[],
+    nowMs: number | undefined,
+  ): RedisCommand | undefined {
     try {
       return buildCommand(operations, nowMs);
     } catch (error) {
@@ -174,10 +180,10 @@ export class Batcher {
   }
 
   /**
-   * Reads the whole reply before it completes any operation: if a part is malformed, the command
-   * has failed. An error of one key is not a failure of the command.
+   * Reads the complete reply before it completes any operation, because a malformed part means that
+   * the command has failed. An error about one key is not a failure of the command.
    */
-  #complete(sent: Sent, value: unknown): void {
+  #complete(sent: InFlightCommand, value: unknown): void {
     let reply: Reply;
     try {
       reply = new Reply(value, sent.sentMs);
@@ -192,39 +198,39 @@ export class Batcher {
       try {
         results.push(operation.read(reply));
       } catch (error) {
-        results.push(new Unread(error));
+        results.push(new FailedResult(error));
         isBroken ||= !(error as Partial<StoreReplyError> | undefined)?.isOfKey;
       }
     }
     sent.command.outcome = isBroken ? 'failed' : 'replied';
-    for (let place = 0; place < results.length; place++) {
-      const [operation, result] = [sent.operations[place], results[place]];
-      if (result instanceof Unread) this.#fail(operation, sent, result.error);
+    for (let index = 0; index < results.length; index++) {
+      const [operation, result] = [sent.operations[index], results[index]];
+      if (result instanceof FailedResult) this.#fail(operation, sent, result.error);
       else operation.recipient.succeeded(result);
     }
   }
 
-  #failAll(sent: Sent, error: unknown): void {
+  #failAll(sent: InFlightCommand, error: unknown): void {
     sent.command.outcome = 'failed';
     for (const operation of sent.operations) this.#fail(operation, sent, error);
   }
 
   /**
-   * Retries an operation once if it was certainly not executed and the reply can still be in time.
-   * Any other operation might be executed twice, or too late.
+   * Retries an operation once if Redis has certainly not executed it and the deadline has not
+   * passed. A retry in other cases might execute the operation twice, or too late.
    */
-  #fail(operation: RedisOperation, { nowMs, startedMs }: Sent, error: unknown): void {
+  #fail(operation: RedisOperation, { nowMs, startedMs }: InFlightCommand, error: unknown): void {
     const notDone = isNotDone(error);
-    const isLate = monotonicClock.now() - startedMs + PAUSE_MS >= this.#deadlineMs;
-    if (operation.repeated || isLate || !notDone) {
+    const isLate = monotonicClock.now() - startedMs + RETRY_DELAY_MS >= this.#deadlineMs;
+    if (operation.isRetried || isLate || !notDone) {
       operation.recipient.failed(notDone ? Object.assign(error as Error, { notDone }) : error);
       return;
     }
-    operation.repeated = true;
-    monotonicClock.schedule(PAUSE_MS, () => this.#add(operation, nowMs));
+    operation.isRetried = true;
+    monotonicClock.schedule(RETRY_DELAY_MS, () => this.#add(operation, nowMs));
   }
 
-  /** Sends the script's hash, and its text only if Redis does not have it. */
+  /** Sends the hash of the script. Sends its text only if Redis does not have the script. */
   async #evaluate(args: readonly string[], key: string): Promise<unknown> {
     try {
       return await this.#send(['EVALSHA', SCRIPT_SHA, ...args], key);
@@ -236,23 +242,23 @@ export class Batcher {
 }
 
 /** A command in flight. */
-interface Sent {
+interface InFlightCommand {
   readonly operations: readonly RedisOperation[];
   readonly nowMs: number | undefined;
   /** When it was sent, by the system clock, for cached denials. */
   readonly sentMs: number;
   /** When it was sent, by the monotonic clock. */
   readonly startedMs: number;
-  /** Passed to recipients. Without the operations, because a breaker keeps the last command. */
+  /** Passed to recipients. Has no operations, because circuit breakers keep the last command. */
   readonly command: SentCommand;
 }
 
-/** Marks a result that could not be read. */
-class Unread {
+/** The error of an operation, among the results of a reply. */
+class FailedResult {
   constructor(readonly error: unknown) {}
 }
 
-/** An operation in a `SlowLane`. */
+/** An operation in a `SlowQueue`. */
 interface SlowOperation {
   readonly operation: RedisOperation;
   readonly keys: readonly string[];
@@ -261,9 +267,10 @@ interface SlowOperation {
   readonly group: string;
 }
 
-interface Waiting {
+/** Operations that will be sent as one command. */
+interface Batch {
   readonly operations: RedisOperation[];
   readonly nowMs: number | undefined;
   readonly id: string;
-  keys: number;
+  weight: number;
 }

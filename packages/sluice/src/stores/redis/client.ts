@@ -1,19 +1,23 @@
 /**
  * Adapts any Redis client to one function: `send(args, key)`. Clients are recognized by their
- * shape, so that none of them is a dependency. Options with which a client repeats or queues
- * commands, or does not notice a silent connection or a failover, cause a warning that names the
- * value to set.
+ * methods, so that none of them is a dependency. Returns a warning, which names the value to set,
+ * for client options that resend or queue commands, or that prevent the client from noticing a
+ * silent connection or a failover.
  */
 import { expected } from '../../errors.ts';
 import type { Warning } from '../../warning.ts';
 import { slotOf } from './keys.ts';
 import { type OnReady, onReadyOf } from './ready-signal.ts';
-import { sparingSilentNodes } from './silent-nodes.ts';
+import { rejectingSilentNodes } from './silent-nodes.ts';
 
-/** Sends one command. `key` determines the node in a Cluster. */
+/**
+ * Sends one command and resolves to its reply. `key` determines the node in a Cluster.
+ *
+ *     const send: Send = ([command, ...args]) => client.call(command, args);
+ */
 export type Send = (args: readonly string[], key: string) => Promise<unknown>;
 
-/** ioredis and iovalkey: `new Redis()`, with Sentinel or not, and `new Cluster()`. */
+/** ioredis and iovalkey: `new Redis()`, with or without Sentinel, and `new Cluster()`. */
 export interface IoredisLike {
   call(command: string, args: string[]): Promise<unknown>;
   readonly options: object;
@@ -22,7 +26,7 @@ export interface IoredisLike {
 
 /** node-redis: `createClient()`, `createCluster()`, `createSentinel()`. */
 export interface NodeRedisLike {
-  // biome-ignore lint/suspicious/noExplicitAny: the three kinds differ in what comes first.
+  // biome-ignore lint/suspicious/noExplicitAny: the three clients have different parameters.
   sendCommand(...args: any[]): Promise<unknown>;
 }
 
@@ -37,22 +41,22 @@ export type RedisWarning = Warning;
 
 export interface Connection {
   readonly send: Send;
-  /** Sends `INFO memory`; undefined for a `send` function, which only gets scripts. */
+  /** Sends `INFO memory`; undefined for a `send` function, which is called only for scripts. */
   readonly info: (() => Promise<unknown>) | undefined;
-  /** Whether the keys of one command must be in one slot. */
+  /** Whether the keys of one command must be in one Cluster slot. */
   readonly isCluster: boolean;
   readonly warnings: readonly RedisWarning[];
   /** Returns warnings about options that the client exposes only while it is connected. */
   readonly connectedWarnings?: () => readonly RedisWarning[];
-  /** Adds a listener for connections; undefined for clients that emit no events. */
+  /** Adds a listener that is called with each connection; undefined if the client has no events. */
   readonly onReady: OnReady | undefined;
 }
 
 type Shape = Readonly<Record<string, unknown>>;
 
-const isFunction = (client: Shape, name: string): boolean => typeof client[name] === 'function';
+const hasMethod = (client: Shape, name: string): boolean => typeof client[name] === 'function';
 
-function offlineQueue(fix: string): RedisWarning {
+function offlineQueueWarning(fix: string): RedisWarning {
   return {
     code: 'WARN_REDIS_OFFLINE_QUEUE',
     message:
@@ -61,39 +65,39 @@ function offlineQueue(fix: string): RedisWarning {
   };
 }
 
-const RESENDS: RedisWarning = {
+const RESEND_WARNING: RedisWarning = {
   code: 'WARN_REDIS_RESEND',
   message:
     'The Redis client sends commands again after a reconnect, although they may have been ' +
     'executed: calls are charged twice. Set autoResendUnfulfilledCommands: false.',
 };
 
-const CLUSTER_RESENDS: RedisWarning = {
+const CLUSTER_RESEND_WARNING: RedisWarning = {
   code: 'WARN_REDIS_RESEND',
   message:
     'The Cluster client sends commands again after a lost connection, although they may have ' +
     'been executed: calls are charged twice. Set retryDelayOnFailover: 0.',
 };
 
-const KEY_PREFIX: RedisWarning = {
+const KEY_PREFIX_WARNING: RedisWarning = {
   code: 'WARN_REDIS_KEY_PREFIX',
   message:
     'The keyPrefix of the Redis client has a brace, which decides the Cluster slot of every key. ' +
     'Use the prefix option of redisStore instead.',
 };
 
-/** Warns that a connection whose server became silent is never replaced. */
-function silentConnection(fix: string): RedisWarning {
+/** Returns a warning that a connection to a silent server is never replaced. */
+function silentConnectionWarning(fix: string): RedisWarning {
   return {
     code: 'WARN_REDIS_SOCKET_TIMEOUT',
     message:
       'The Redis client never replaces a connection whose server stopped responding without ' +
-      `closing it, so calls stay degraded after the server or its replica is back. Set ${fix}.`,
+      `closing it, so calls stay degraded after the server or a replica is available. Set ${fix}.`,
   };
 }
 
-/** Warns that the client stays with the old master after a failover. */
-function missedFailover(fix: string): RedisWarning {
+/** Returns a warning that the client stays with the old master after a failover. */
+function missedFailoverWarning(fix: string): RedisWarning {
   return {
     code: 'WARN_REDIS_FAILOVER',
     message:
@@ -109,37 +113,40 @@ function ioredisFailoverWarnings(options: Shape, isCluster: boolean): RedisWarni
   const warnings: RedisWarning[] = [];
   const nodes = (isCluster ? (options.redisOptions ?? {}) : options) as Shape;
   if (!isPositive(nodes.socketTimeout)) {
-    const where = isCluster ? 'redisOptions.socketTimeout' : 'socketTimeout';
-    warnings.push(silentConnection(`${where}: 1000`));
+    const path = isCluster ? 'redisOptions.socketTimeout' : 'socketTimeout';
+    warnings.push(silentConnectionWarning(`${path}: 1000`));
   }
   if (isCluster && !isPositive(options.slotsRefreshInterval)) {
-    warnings.push(missedFailover('slotsRefreshInterval: 1000'));
+    warnings.push(missedFailoverWarning('slotsRefreshInterval: 1000'));
   }
   if (Array.isArray(options.sentinels) && options.failoverDetector !== true) {
-    warnings.push(missedFailover('failoverDetector: true'));
+    warnings.push(missedFailoverWarning('failoverDetector: true'));
   }
   return warnings;
 }
 
-/** Checks the options of ioredis and iovalkey. A Cluster has node options in `redisOptions`. */
+/**
+ * Returns warnings about the options of ioredis and iovalkey. A Cluster has the options of its
+ * nodes in `redisOptions`.
+ */
 function ioredisWarnings({ options, isCluster }: IoredisLike): RedisWarning[] {
   const own = options as Shape;
   const inner = (own.redisOptions ?? {}) as Shape;
   const setting = (name: string): unknown => own[name] ?? inner[name];
   const warnings = ioredisFailoverWarnings(own, isCluster === true);
   if (setting('enableOfflineQueue') !== false) {
-    warnings.push(offlineQueue('enableOfflineQueue: false'));
+    warnings.push(offlineQueueWarning('enableOfflineQueue: false'));
   }
-  if (setting('autoResendUnfulfilledCommands') !== false) warnings.push(RESENDS);
-  if (isCluster && setting('retryDelayOnFailover') !== 0) warnings.push(CLUSTER_RESENDS);
-  if (String(setting('keyPrefix') ?? '').includes('{')) warnings.push(KEY_PREFIX);
+  if (setting('autoResendUnfulfilledCommands') !== false) warnings.push(RESEND_WARNING);
+  if (isCluster && setting('retryDelayOnFailover') !== 0) warnings.push(CLUSTER_RESEND_WARNING);
+  if (String(setting('keyPrefix') ?? '').includes('{')) warnings.push(KEY_PREFIX_WARNING);
   return warnings;
 }
 
 function fromIoredis(client: IoredisLike): Connection {
   return {
-    // In lower case, because iovalkey and ioredis 5 find the keys of a command only then. Without
-    // them, a Cluster client sends the command to any node.
+    // iovalkey and ioredis 5 find the keys of a command only if its name is in lower case. Without
+    // the keys, a Cluster client sends the command to any node.
     send: ([command, ...args]) => client.call(command.toLowerCase(), args),
     info: () => client.call('INFO', ['memory']),
     isCluster: client.isCluster === true,
@@ -148,19 +155,22 @@ function fromIoredis(client: IoredisLike): Connection {
   };
 }
 
-/** Checks the options of node-redis. `where` is the path to them in the options of a Cluster. */
-function nodeRedisWarnings(options: Shape | undefined, where = ''): RedisWarning[] {
+/**
+ * Returns warnings about the options of node-redis. `path` precedes the names of options: a Cluster
+ * has the options of its nodes in `defaults`.
+ */
+function nodeRedisWarnings(options: Shape | undefined, path = ''): RedisWarning[] {
   if (options === undefined) return [];
   const warnings: RedisWarning[] = [];
   if (options.disableOfflineQueue !== true) {
-    warnings.push(offlineQueue(`${where}disableOfflineQueue: true`));
+    warnings.push(offlineQueueWarning(`${path}disableOfflineQueue: true`));
   }
-  // The timeout also closes idle connections, so pings must be more frequent.
+  // The timeout also closes idle connections, so the ping interval must be shorter.
   const socketTimeout = socketTimeoutOf(options);
   const isPinged = isPositive(options.pingInterval) && isPositive(socketTimeout);
   if (!isPinged || (options.pingInterval as number) >= (socketTimeout as number)) {
-    const fix = `${where}pingInterval: 200 and ${where}socket.socketTimeout: 500`;
-    warnings.push(silentConnection(fix));
+    const fix = `${path}pingInterval: 200 and ${path}socket.socketTimeout: 500`;
+    warnings.push(silentConnectionWarning(fix));
   }
   return warnings;
 }
@@ -168,7 +178,7 @@ function nodeRedisWarnings(options: Shape | undefined, where = ''): RedisWarning
 const socketTimeoutOf = ({ socket }: Shape): unknown =>
   (socket as Shape | undefined)?.socketTimeout;
 
-/** The public properties of `createCluster()`. Its nodes have clients while it is connected. */
+/** Public properties of `createCluster()`. Its nodes have clients while it is connected. */
 interface NodeRedisCluster extends NodeRedisLike {
   readonly masters: readonly ClusterNode[];
   readonly slots: readonly { readonly master?: ClusterNode }[];
@@ -178,7 +188,10 @@ interface ClusterNode {
   readonly client?: { readonly options?: Shape };
 }
 
-/** Sends to the node of a key. If the client has a socket timeout, spares silent nodes. */
+/**
+ * Returns a `send` to the node of a key. If the client has a socket timeout, commands to a node
+ * that has not replied for half of it are rejected, see `silent-nodes.ts`.
+ */
 function clusterSend(cluster: NodeRedisCluster): Send {
   const masterOf = (key: string): ClusterNode | undefined => cluster.slots[slotOf(key)]?.master;
   const silentMsOf = ({ client }: ClusterNode): number => {
@@ -186,7 +199,7 @@ function clusterSend(cluster: NodeRedisCluster): Send {
     return isPositive(socketTimeout) ? (socketTimeout as number) / 2 : Number.POSITIVE_INFINITY;
   };
   const send: Send = (args, key) => cluster.sendCommand(key, false, args);
-  return sparingSilentNodes(send, masterOf, silentMsOf);
+  return rejectingSilentNodes(send, masterOf, silentMsOf);
 }
 
 function fromNodeRedisCluster(cluster: NodeRedisCluster): Connection {
@@ -206,10 +219,10 @@ function fromNodeRedisCluster(cluster: NodeRedisCluster): Connection {
 
 function fromNodeRedis(client: NodeRedisLike): Connection {
   const shape = client as unknown as Shape;
-  if (isFunction(shape, 'getSlotRandomNode')) {
+  if (hasMethod(shape, 'getSlotRandomNode')) {
     return fromNodeRedisCluster(client as NodeRedisCluster);
   }
-  const isSentinel = isFunction(shape, 'getSentinelNode');
+  const isSentinel = hasMethod(shape, 'getSentinelNode');
   const send: Send = (args) =>
     isSentinel ? client.sendCommand(false, args) : client.sendCommand(args);
   return {
@@ -226,21 +239,21 @@ function fromGlide(client: GlideLike): Connection {
   return {
     send: (args) => client.customCommand(args as string[]),
     info: () => client.customCommand(['INFO', 'memory']),
-    isCluster: isFunction(client as unknown as Shape, 'pubsubShardChannels'),
+    isCluster: hasMethod(client as unknown as Shape, 'pubsubShardChannels'),
     warnings: [],
     onReady: undefined,
   };
 }
 
-/** Returns the connection of a client of any known kind. */
+/** Returns the connection of a client. Throws if the client is of no known kind. */
 export function connectionOf(client: RedisClient): Connection {
   if (typeof client === 'function') {
     return { send: client, info: undefined, isCluster: false, warnings: [], onReady: undefined };
   }
   const shape = (client ?? {}) as unknown as Shape;
-  if (isFunction(shape, 'customCommand')) return fromGlide(client as GlideLike);
-  if (isFunction(shape, 'call')) return fromIoredis(client as IoredisLike);
-  if (isFunction(shape, 'sendCommand')) return fromNodeRedis(client as NodeRedisLike);
+  if (hasMethod(shape, 'customCommand')) return fromGlide(client as GlideLike);
+  if (hasMethod(shape, 'call')) return fromIoredis(client as IoredisLike);
+  if (hasMethod(shape, 'sendCommand')) return fromNodeRedis(client as NodeRedisLike);
   const what = 'a client of ioredis, node-redis, iovalkey or valkey-glide, or a send function';
   throw expected('ERR_INVALID_OPTION', what, client);
 }

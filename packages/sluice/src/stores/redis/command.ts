@@ -1,38 +1,43 @@
-/** Builds one command from several operations: the arguments of decide.lua. */
-import { COUNTED, type RedisOperation } from './operation.ts';
+/**
+ * Builds one command from several operations: the arguments of decide.lua. Consecutive operations
+ * that differ only in their keys and ids share one argument, a run.
+ */
+import { REPEATABLE_KINDS, type RedisOperation } from './operation.ts';
 
 export function buildCommand(
   operations: readonly RedisOperation[],
   nowMs: number | undefined,
-): Built {
-  const command = new Command();
+): RedisCommand {
+  const command = new CommandBuilder();
   for (const operation of operations) command.add(operation);
   const { keys } = command;
   return { operations, args: [String(keys.length), ...command.args(nowMs)], key: keys[0] };
 }
 
-export interface Built {
+export interface RedisCommand {
   readonly operations: readonly RedisOperation[];
   readonly args: readonly string[];
   /** The key that determines the node in a Cluster. */
   readonly key: string;
 }
 
-class Command {
+class CommandBuilder {
   readonly keys: string[] = [];
   readonly #policies: string[] = [];
   readonly #runs: string[] = [];
-  /** The ids of the operations of the last run. */
+  /** Ids of the operations of the current run. */
   #ids: string[] = [];
-  readonly #places = new Map<string, number>();
-  #last: RedisOperation | undefined = undefined;
+  readonly #policyNumbers = new Map<string, number>();
+  /** The first operation of the current run. */
+  #first: RedisOperation | undefined = undefined;
+  /** Number of operations of the current run. */
   #count = 0;
 
   add(operation: RedisOperation): void {
     for (const key of operation.keys) this.keys.push(key);
-    if (this.#last === undefined || !isAlike(this.#last, operation)) {
+    if (this.#first === undefined || !canShareRun(this.#first, operation)) {
       this.#endRun();
-      this.#last = operation;
+      this.#first = operation;
     }
     if (operation.id !== undefined) this.#ids.push(operation.id);
     this.#count++;
@@ -46,39 +51,40 @@ class Command {
   }
 
   #endRun(): void {
-    if (this.#last === undefined) return;
-    const { kind, limits, numbers, changes } = this.#last;
+    if (this.#first === undefined) return;
+    const { kind, limits, numbers, changes } = this.#first;
     let run: string = kind;
-    const isCounted = COUNTED.includes(kind);
-    if (isCounted) run += ` ${this.#count}`;
-    for (const [place, { policy, params, cost }] of limits.entries()) {
+    const isRepeatable = REPEATABLE_KINDS.includes(kind);
+    if (isRepeatable) run += ` ${this.#count}`;
+    for (const [index, { policy, params, cost }] of limits.entries()) {
       const { limit, windowMs, bucketMs, capacity } = params;
       const text = `${policy.algorithm} ${limit} ${windowMs} ${bucketMs} ${capacity}`;
-      run += ` ${this.#placeOf(text)}`;
-      if (isCounted) run += ` ${cost}`;
-      else if (changes.length > 0) run += changes[place];
+      run += ` ${this.#policyNumber(text)}`;
+      if (isRepeatable) run += ` ${cost}`;
+      else if (changes.length > 0) run += changes[index];
     }
     this.#runs.push(run + numbers, ...this.#ids);
     this.#ids = [];
     this.#count = 0;
   }
 
-  #placeOf(policy: string): number {
-    let place = this.#places.get(policy);
-    if (place === undefined) {
-      place = this.#policies.push(policy);
-      this.#places.set(policy, place);
+  /** Returns the number of a policy in the command, counted from 1. Adds a new policy. */
+  #policyNumber(policy: string): number {
+    let index = this.#policyNumbers.get(policy);
+    if (index === undefined) {
+      index = this.#policies.push(policy);
+      this.#policyNumbers.set(policy, index);
     }
-    return place;
+    return index;
   }
 }
 
-/** Whether two operations differ only in their keys, so that one run can do both. */
-function isAlike(a: RedisOperation, b: RedisOperation): boolean {
+/** Whether two operations differ only in their keys and ids, so that they can share a run. */
+function canShareRun(a: RedisOperation, b: RedisOperation): boolean {
   if (a.kind !== b.kind || a.limits.length !== b.limits.length) return false;
-  if (!COUNTED.includes(a.kind) || a.numbers !== b.numbers) return false;
-  for (let place = 0; place < a.limits.length; place++) {
-    const [one, other] = [a.limits[place], b.limits[place]];
+  if (!REPEATABLE_KINDS.includes(a.kind) || a.numbers !== b.numbers) return false;
+  for (let index = 0; index < a.limits.length; index++) {
+    const [one, other] = [a.limits[index], b.limits[index]];
     if (one.params !== other.params || one.cost !== other.cost) return false;
   }
   return true;

@@ -1,4 +1,4 @@
-/** `redisStore`: validates its options, warns about a harmful setup, and adds failure handling. */
+/** `redisStore`: validates options, warns about settings that weaken limits, handles failures. */
 import { checkFields, expected, isInteger } from '../../errors.ts';
 import {
   DEFAULT_DEADLINE_MS,
@@ -17,31 +17,59 @@ import {
   type Send,
 } from './client.ts';
 import { DenyCache } from './deny-cache.ts';
+import { evictionWarning, parseServerInfo } from './eviction-policy.ts';
 import { KeyNames } from './keys.ts';
 import { RedisStore } from './redis-store.ts';
-import { evictionWarning, parseServerInfo } from './server.ts';
 
 export interface DenyCacheOptions {
-  /** The longest time for which a denial is cached, in ms. Default 1,000. */
+  /**
+   * Maximum time for which a denial is cached, in ms. Refunds by other processes take effect after
+   * at most this time. Default 1,000.
+   *
+   *     redisStore(client, { denyCache: { maxMs: 200 } })
+   */
   readonly maxMs?: number;
-  /** The most keys in the cache. Default 10,000. */
+  /**
+   * Maximum number of keys in the cache. Default 10,000.
+   *
+   *     redisStore(client, { denyCache: { maxKeys: 50_000 } })
+   */
   readonly maxKeys?: number;
 }
 
 export interface RedisStoreOptions extends FailureOptions {
-  /** The prefix of all keys. Default `'s:'`. */
+  /**
+   * Prefix of all keys in Redis, without braces. Default `'s:'`.
+   *
+   *     redisStore(client, { prefix: 'staging:' })
+   */
   readonly prefix?: string;
-  /** Caches denials in this process while they are valid. On by default; `false` is off. */
+  /**
+   * Caches denials in this process, so that clients that retry too early cause no load on Redis.
+   * Enabled by default. Set `false` to disable it, or an object to change its bounds.
+   *
+   *     redisStore(client, { denyCache: false })
+   */
   readonly denyCache?: DenyCacheOptions | false;
-  /** For a `send` function: whether it connects to a Cluster. Clients are detected. */
+  /**
+   * Set `true` if `client` is a `send` function that connects to a Redis Cluster. By default, a
+   * Cluster is detected from the client, and a `send` function connects to a single server.
+   *
+   *     redisStore((args, key) => send(args, key), { cluster: true })
+   */
   readonly cluster?: boolean;
-  /** Called with warnings about a harmful setup. Default: `process.emitWarning`. */
+  /**
+   * Called with warnings about client or server settings that weaken limits. By default they are
+   * passed to `process.emitWarning`.
+   *
+   *     redisStore(client, { onWarning: ({ code, message }) => logger.warn({ code }, message) })
+   */
   readonly onWarning?: (warning: RedisWarning) => void;
 }
 
 const OPTIONS = ['prefix', 'denyCache', 'cluster', 'onWarning'];
 
-function denyCacheOf(options: DenyCacheOptions | false | undefined): DenyCache | undefined {
+function createDenyCache(options: DenyCacheOptions | false | undefined): DenyCache | undefined {
   if (options === false) return undefined;
   if (options !== undefined) checkFields(options, ['maxMs', 'maxKeys']);
   const { maxMs = 1000, maxKeys = 10_000 } = options ?? {};
@@ -53,16 +81,16 @@ function denyCacheOf(options: DenyCacheOptions | false | undefined): DenyCache |
 }
 
 /**
- * Calls `then` once, after the first reply, when there is a connection. Async, so that a client
- * that throws instead of rejecting also rejects.
+ * Returns a `send` that calls `onReply` once, after the first reply, when the client is connected.
+ * Async, so that it rejects if the client throws.
  */
-function afterFirst(send: Send, then: () => void): Send {
+function withFirstReply(send: Send, onReply: () => void): Send {
   let isFirst = true;
   return async (args, key) => {
     const reply = await send(args, key);
     if (isFirst) {
       isFirst = false;
-      then();
+      onReply();
     }
     return reply;
   };
@@ -80,7 +108,7 @@ async function checkEviction(info: Connection['info'], onWarning: (warning: Redi
 }
 
 /**
- * Creates a store in Redis or Valkey, for limiters that many processes share.
+ * Creates a store in Redis or Valkey, whose counters many processes share.
  *
  *     const store = redisStore(new Redis({ enableOfflineQueue: false }), { onFailure: 'deny' });
  */
@@ -100,10 +128,10 @@ export function redisStore(client: RedisClient, options: RedisStoreOptions = {})
     void checkEviction(info, warn);
   };
   const batcher = new Batcher(
-    afterFirst(send, onFirstReply),
+    withFirstReply(send, onFirstReply),
     isCluster,
     failure.deadlineMs ?? DEFAULT_DEADLINE_MS,
   );
-  const [names, denials] = [new KeyNames(prefix), denyCacheOf(denyCache)];
+  const [names, denials] = [new KeyNames(prefix), createDenyCache(denyCache)];
   return withFailurePolicy(new RedisStore(batcher, isCluster, names, denials, onReady), failure);
 }

@@ -1,13 +1,13 @@
 /**
  * Caches denials, so that a client that retries at a full limit causes no load on Redis.
  *
- * A denial of cost c until t stays valid until t, unless a charge is refunded. A refund by this
- * process deletes its cached denials. A refund by another process is noticed after at most `maxMs`.
- * Only the same cost is served from the cache: larger costs are denied for longer, and how long is
- * known only to Redis.
+ * A denial with a wait of t ms stays valid for t ms, unless a charge is refunded or the key is
+ * reset. A refund or reset by this process deletes the cached denial. One by another process takes
+ * effect after at most `maxMs`. Only calls with the same cost are denied from the cache: a smaller
+ * cost may be allowed, and a larger one has to wait longer.
  *
- * A denial is cached from the time at which its command was sent, so it expires before the denial
- * in Redis. The wait that is returned counts from the arrival of the reply, so a retry after it
+ * The cache entry expires t ms after the command was sent, which is before the limit in Redis has
+ * room. The wait that is returned counts from the arrival of the reply, so a retry after it
  * succeeds.
  */
 import type { LimitParams } from '../../algorithms/algorithm.ts';
@@ -18,7 +18,9 @@ import type { Limit } from '../../store.ts';
 interface Denial {
   readonly result: CheckResult;
   readonly params: LimitParams;
+  /** When the reply was received, by the system clock. */
   readonly receivedMs: number;
+  /** When this cache entry expires, by the system clock. */
   readonly untilMs: number;
 }
 
@@ -40,7 +42,7 @@ export class DenyCache {
     this.#maxKeys = maxKeys;
   }
 
-  /** Returns the cached denial of a limit, or undefined. */
+  /** Returns the cached denial of a limit, with the times that remain, or undefined. */
   find(
     key: string,
     { policy, params, cost, key: text }: Limit,
@@ -65,7 +67,7 @@ export class DenyCache {
     });
   }
 
-  /** Caches a denial. `sentMs` is when its command was sent. */
+  /** Caches a denial. `sentMs` is when its command was sent, by the system clock. */
   add(key: string, params: LimitParams, result: CheckResult, sentMs: number): void {
     const receivedMs = systemClock.now();
     const untilMs = sentMs + Math.min(result.retryAfterMs, this.#maxMs);

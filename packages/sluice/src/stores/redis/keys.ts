@@ -5,9 +5,9 @@
  * The text in braces determines the Cluster slot, so all policies of one key are in one slot and
  * can be decided atomically. Braces inside the caller's key are escaped, so that a client cannot
  * choose the slot. Lone surrogates, which UTF-8 cannot represent, are escaped so that no two keys
- * become one. The suffix, the tag of the algorithm and the window, identifies the format of the
- * value. So a policy that changes its algorithm or window starts new counters, while processes with
- * the old policy still use theirs. Read from the end, a name is unambiguous.
+ * become one. The suffix is the tag of the algorithm and the window, and identifies the format of
+ * the value. So a policy that changes its algorithm or window starts new counters, while processes
+ * with the old policy still use the old ones. Parsed from the end, a name is unambiguous.
  */
 import { algorithms } from '../../algorithms/index.ts';
 import type { Policy } from '../../policy.ts';
@@ -20,18 +20,18 @@ const UNITS: readonly (readonly [string, number])[] = [
   ['ms', 1],
 ];
 
-/** Fast check for text that may need escaping. */
+/** Matches text that may need escaping. Faster than `UNSAFE`, but also matches surrogate pairs. */
 const MAY_NEED_ESCAPE = /[{}%\ud800-\udfff]/;
 /** With the `u` flag, `\p{Surrogate}` matches only lone surrogates. */
 const UNSAFE = /[{}%\p{Surrogate}]/gu;
-/** `=` ends the names of keys for records. */
+/** Also matches `=`, which ends the names of the keys for records. */
 const UNSAFE_NAME = /[=%\p{Surrogate}]/gu;
 const UNSAFE_ID = /[%\p{Surrogate}]/gu;
 
-/** Escapes lone surrogates in an id, so that no two ids become one in UTF-8. */
-export const idText = (id: string): string => id.replace(UNSAFE_ID, escapeOne);
+/** Returns an id with lone surrogates escaped, so that no two ids become one in UTF-8. */
+export const idText = (id: string): string => id.replace(UNSAFE_ID, escapeCharacter);
 
-const escapeOne = (character: string): string =>
+const escapeCharacter = (character: string): string =>
   `%${character.charCodeAt(0).toString(16).padStart(4, '0')}`;
 
 /** Returns a duration in its largest whole unit: 90,000 is `90s`. */
@@ -48,12 +48,13 @@ export class KeyNames {
     this.#prefix = prefix;
   }
 
+  /** Returns the name of the Redis key with the counter of a policy and a key. */
   of(policy: Policy, key: string): string {
-    const text = MAY_NEED_ESCAPE.test(key) ? key.replace(UNSAFE, escapeOne) : key;
+    const text = MAY_NEED_ESCAPE.test(key) ? key.replace(UNSAFE, escapeCharacter) : key;
     return `${this.#prefix}{${text}}${this.#suffix(policy)}`;
   }
 
-  /** Returns the name of the key with the ids and used receipts of a limit. */
+  /** Returns the name of the Redis key with the ids and used receipts of a limit. */
   ofRecords(limitKey: string): string {
     return `${limitKey}=`;
   }
@@ -64,7 +65,7 @@ export class KeyNames {
       const { name, algorithm, windowMs, bucketMs } = policy;
       const { redisTag, option } = algorithms[algorithm];
       const buckets = option === 'buckets' ? `/${bucketMs}` : '';
-      const text = name.replace(UNSAFE_NAME, escapeOne);
+      const text = name.replace(UNSAFE_NAME, escapeCharacter);
       suffix = `${text}${redisTag}${durationText(windowMs)}${buckets}`;
       this.#suffixes.set(policy, suffix);
     }
@@ -84,16 +85,16 @@ function crc16(bytes: Uint8Array): number {
 
 const encoder = new TextEncoder();
 
-/** Returns the slot of a key made by `KeyNames`: that of the text between its braces. */
+/** Returns the Cluster slot of a name from `KeyNames`: that of the text between its braces. */
 export function slotOf(key: string): number {
   const open = key.indexOf('{') + 1;
   return crc16(encoder.encode(key.slice(open, key.indexOf('}', open)))) % 16_384;
 }
 
 /**
- * Returns the failure domain of a slot: 128 adjacent slots, which are usually on one node. Only at
- * the two ends of a node's range, a domain also has slots of a neighbour: with three masters, a
- * dead one affects at most 1 % of the others' slots. Smaller domains would get too few calls to
- * detect a failure soon.
+ * Returns the failure domain of a slot: 128 adjacent slots, which are usually on one node. Only the
+ * domains at the two ends of a node's range also have slots of another node. With three masters of
+ * equal size, a failed one shares domains with less than 2 % of the slots of the other two. Smaller
+ * domains would get too few calls to detect a failure soon.
  */
 export const domainOfSlot = (slot: number): number => slot >> 7;

@@ -1,4 +1,4 @@
-/** The operations of the Redis store: their arguments for the script, and how to read replies. */
+/** The operations of the Redis store: their arguments for the script, and their results. */
 import {
   type CheckResult,
   DecisionRecord,
@@ -18,7 +18,7 @@ import { type Kind, RedisOperation } from './operation.ts';
 import type { Reply } from './reply.ts';
 
 export class CheckOperation extends RedisOperation<readonly CheckResult[]> {
-  /** False if the decision is that of an earlier call with the same idempotency id. */
+  /** False if the reply is the recorded decision of an earlier call with the same id. */
   isNew = true;
 
   constructor(
@@ -38,7 +38,7 @@ export class CheckOperation extends RedisOperation<readonly CheckResult[]> {
     const result =
       limits.length === 1
         ? readLimit(reply, limits[0], kind)
-        : joint(
+        : jointResult(
             limits.map((limit) => readLimit(reply, limit, kind)),
             kind === 'peek',
           );
@@ -54,15 +54,22 @@ export class NumberOperation extends RedisOperation<number> {
   }
 }
 
-/** Applies the adjustments of a receipt. Results in undefined if it was used before. */
+/** Applies the adjustments of a receipt. The result is undefined if the receipt was used before. */
 export class SpendOperation extends RedisOperation<readonly number[] | undefined> {
   constructor(
     id: string,
     adjustments: readonly Adjustment[],
     keys: readonly string[],
-    remember: string,
+    recordingArgs: string,
   ) {
-    super('spend', adjustments.map(limitOf), keys, remember, id, adjustments.map(changeOf));
+    super(
+      'spend',
+      adjustments.map(limitOf),
+      keys,
+      recordingArgs,
+      id,
+      adjustments.map(adjustmentArgs),
+    );
   }
 
   override read(reply: Reply): readonly number[] | undefined {
@@ -71,7 +78,7 @@ export class SpendOperation extends RedisOperation<readonly number[] | undefined
   }
 }
 
-/** Returns the limit of a charge. */
+/** Returns the limit of an adjustment, with cost 0. */
 export const limitOf = ({ policy, params, charge }: Adjustment): Limit => ({
   policy,
   params,
@@ -80,11 +87,14 @@ export const limitOf = ({ policy, params, charge }: Adjustment): Limit => ({
 });
 
 /** Returns the arguments of an adjustment for the script. */
-export const changeOf = ({ charge, delta }: Adjustment): string =>
+export const adjustmentArgs = ({ charge, delta }: Adjustment): string =>
   ` ${charge.atMs} ${delta} ${charge.cost}`;
 
-/** Returns the arguments that say until when a receipt is recorded as used. */
-export function rememberText(adjustments: readonly Adjustment[]): string {
+/**
+ * Returns the arguments for how long a receipt is recorded as used: until when, and half of the
+ * longest time.
+ */
+export function recordingArgsOf(adjustments: readonly Adjustment[]): string {
   const longestMs = Math.max(...adjustments.map(receiptLifetimeMs));
   const newestMs = Math.max(...adjustments.map(({ charge }) => charge.atMs));
   return ` ${Math.min(newestMs + longestMs, Number.MAX_SAFE_INTEGER)} ${longestMs}`;
@@ -96,6 +106,7 @@ export class InspectOperation extends RedisOperation<KeyState | undefined> {
   }
 }
 
+/** Reads the result of one limit of a check, see the replies in decide.lua. */
 function readLimit(reply: Reply, limit: Limit, operation: Kind): CheckResult {
   const { policy, params, key, cost } = limit;
   let atMs = operation === 'once' ? reply.number() : reply.nowMs;
@@ -110,7 +121,7 @@ function readLimit(reply: Reply, limit: Limit, operation: Kind): CheckResult {
   return new kind(policy.name, key, cost, params.capacity, waitMs, atMs, { free, resetAfterMs });
 }
 
-export function joint(limits: readonly LimitDecision[], peek: boolean): CheckResult {
+export function jointResult(limits: readonly LimitDecision[], peek: boolean): CheckResult {
   return jointDecision(limits, !peek && limits.every(({ allowed }) => allowed));
 }
 
@@ -137,14 +148,14 @@ function readState(reply: Reply, { policy, params }: Limit): KeyState | undefine
   };
 }
 
-/** Adds the entries of a chunk: times are relative to its base, and totals are cumulative. */
+/** Reads one chunk into `entries`: times are relative to its base, and totals are cumulative. */
 function readEntries(reply: Reply, entries: { atMs: number; cost: number }[]): void {
   const baseMs = reply.number();
   let before = reply.number();
   const numbers = reply.numbers();
-  for (let place = 0; place < numbers.length; place += 2) {
-    const total = numbers[place + 1];
-    entries.push({ atMs: baseMs + numbers[place], cost: total - before });
+  for (let index = 0; index < numbers.length; index += 2) {
+    const total = numbers[index + 1];
+    entries.push({ atMs: baseMs + numbers[index], cost: total - before });
     before = total;
   }
 }

@@ -1,11 +1,11 @@
-/** Listens to the events of a client that report a connection. */
+/** Listens to the events with which a client reports a new connection. */
 
 type Emitter = Record<'on' | 'removeListener', (event: string, listener: () => void) => void>;
 
-/** Adds a listener; returns a function that removes it. */
+/** Adds a listener. Returns a function that removes it. */
 export type OnReady = (listener: () => void) => () => void;
 
-/** One listener per event serves all stores of a client: EventEmitter warns about more than ten. */
+/** Adds one listener per event for all stores of a client: EventEmitter warns above ten. */
 class ReadySignal {
   readonly #client: Emitter;
   readonly #events: readonly string[];
@@ -35,7 +35,7 @@ class ReadySignal {
 
 const signals = new WeakMap<object, ReadySignal>();
 
-/** Returns a function that adds a listener, or undefined for a client that emits no events. */
+/** Returns a function that adds a listener, or undefined if the client is no event emitter. */
 export function onReadyOf(client: object, ...events: readonly string[]): OnReady | undefined {
   const emitter = client as Emitter;
   if (typeof emitter.on !== 'function' || typeof emitter.removeListener !== 'function') {

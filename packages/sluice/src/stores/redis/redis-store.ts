@@ -1,4 +1,4 @@
-/** The Redis store: one script decides everything on the server, by the server's clock. */
+/** The Redis store: one script executes all operations on the server, by the server's clock. */
 import type { LimitParams } from '../../algorithms/algorithm.ts';
 import type { CheckResult, LimitDecision } from '../../decision.ts';
 import type { Policy } from '../../policy.ts';
@@ -17,13 +17,13 @@ import type { Batcher } from './batch.ts';
 import type { DenyCache } from './deny-cache.ts';
 import { domainOfSlot, idText, type KeyNames, slotOf } from './keys.ts';
 import {
+  adjustmentArgs,
   CheckOperation,
-  changeOf,
   InspectOperation,
-  joint,
+  jointResult,
   limitOf,
   NumberOperation,
-  rememberText,
+  recordingArgsOf,
   SpendOperation,
 } from './operations.ts';
 import type { OnReady } from './ready-signal.ts';
@@ -35,7 +35,7 @@ export class RedisStore implements Store {
   readonly #isCluster: boolean;
   readonly #names: KeyNames;
   readonly #denials: DenyCache | undefined;
-  /** Undefined without a Cluster: one server is one failure domain. */
+  /** Undefined if there is no Cluster, because a single server is one failure domain. */
   readonly domainOf?: NonNullable<Store['domainOf']>;
   readonly onReady?: OnReady;
 
@@ -65,28 +65,28 @@ export class RedisStore implements Store {
   ): void {
     const { limits, peek, id } = check;
     const keys = [this.#names.of(limits[0].policy, limits[0].key)];
-    for (let place = 1; place < limits.length; place++) {
-      keys.push(this.#names.of(limits[place].policy, limits[place].key));
+    for (let index = 1; index < limits.length; index++) {
+      keys.push(this.#names.of(limits[index].policy, limits[index].key));
     }
-    // With a given time, the age of a denial is unknown.
+    // Cached denials expire by the system clock, so they are not used with a given time.
     const denials = nowMs === undefined && keys.length === 1 ? this.#denials : undefined;
-    const known = id === undefined ? denials?.find(keys[0], limits[0], peek) : undefined;
-    if (known !== undefined) {
-      recipient.succeeded([known]);
+    const cachedDenial = id === undefined ? denials?.find(keys[0], limits[0], peek) : undefined;
+    if (cachedDenial !== undefined) {
+      recipient.succeeded([cachedDenial]);
       return;
     }
-    const groups = this.#isCluster && keys.length > 1 ? groupsOf(keys) : [];
+    const groups = this.#isCluster && keys.length > 1 ? groupBySlot(keys) : [];
     if (groups.length > 1) {
       const onSent = (command: SentCommand): void => recipient.sent?.(command);
       this.#decideAcrossSlots(check, keys, groups, nowMs, onSent).then(
         (results) => recipient.succeeded(results),
         (error) => recipient.failed(error),
       );
-    } else this.#batcher.submit(this.#operation(check, keys, denials), nowMs, recipient);
+    } else this.#batcher.submit(this.#checkOperation(check, keys, denials), nowMs, recipient);
   }
 
   /** Returns the operation of a check whose keys are in one slot. */
-  #operation(
+  #checkOperation(
     { limits, peek, id }: Check,
     keys: readonly string[],
     denials: DenyCache | undefined,
@@ -110,9 +110,9 @@ export class RedisStore implements Store {
   }
 
   /**
-   * Decides limits in several slots, which is not atomic: reserves those of each slot, and refunds
-   * them if another slot denies. Meanwhile another call may be denied, but never is too much
-   * admitted.
+   * Decides limits in several slots, which is not atomic: charges the limits of each slot, and
+   * refunds them if another slot denies or fails. Until the refund, other calls may be denied
+   * without need, but no limit is exceeded.
    */
   async #decideAcrossSlots(
     check: Check,
@@ -124,61 +124,61 @@ export class RedisStore implements Store {
     const { limits, peek, id } = check;
     const decisions: LimitDecision[] = [];
     const reserved: (readonly number[])[] = [];
-    const reserve = async (places: readonly number[]): Promise<boolean> => {
-      const part = { limits: places.map((place) => limits[place]), peek, id };
-      const names = places.map((place) => keys[place]);
-      const operation = this.#operation(part, names, undefined, longestWindow(limits));
+    const reserve = async (indexes: readonly number[]): Promise<boolean> => {
+      const part = { limits: indexes.map((index) => limits[index]), peek, id };
+      const names = indexes.map((index) => keys[index]);
+      const operation = this.#checkOperation(part, names, undefined, longestWindow(limits));
       const [result] = await this.#batcher.do(operation, nowMs, onSent);
-      for (const [at, place] of places.entries()) decisions[place] = result.limits[at];
+      for (const [at, index] of indexes.entries()) decisions[index] = result.limits[at];
       // A repeated decision was charged by an earlier call, which keeps the charge.
-      if (result.allowed && !peek && operation.isNew) reserved.push(places);
+      if (result.allowed && !peek && operation.isNew) reserved.push(indexes);
       return result.allowed;
     };
     const results = await Promise.allSettled(groups.map(reserve));
     const fits = results.every((each) => each.status === 'fulfilled' && each.value);
     if (!fits) {
       await Promise.all([
-        ...reserved.map((places) => this.#deleteRecords(places, limits, keys, id, nowMs)),
+        ...reserved.map((indexes) => this.#deleteRecords(indexes, limits, keys, id, nowMs)),
         this.#refundReserved(reserved.flat(), limits, keys, decisions, nowMs),
       ]);
     }
     const failure = results.find((each) => each.status === 'rejected');
     if (failure !== undefined) throw failure.reason;
-    return [Object.assign(joint(decisions, peek), { atomic: false as const })];
+    return [Object.assign(jointResult(decisions, peek), { atomic: false as const })];
   }
 
-  /** Refunds reservations, and reads the state after it. */
+  /** Refunds reserved limits, and replaces their decisions by the state after the refund. */
   async #refundReserved(
-    places: readonly number[],
+    indexes: readonly number[],
     limits: readonly Limit[],
     keys: readonly string[],
     decisions: LimitDecision[],
     nowMs: number | undefined,
   ): Promise<void> {
     await Promise.all(
-      places.map(async (place) => {
-        const done = this.#adjustOne(refundOf(limits[place], decisions[place].atMs), nowMs);
-        const look = this.#batcher.do(
-          new CheckOperation('peek', [limits[place]], [keys[place]], undefined),
+      indexes.map(async (index) => {
+        const done = this.#adjustOne(refundOf(limits[index], decisions[index].atMs), nowMs);
+        const peek = this.#batcher.do(
+          new CheckOperation('peek', [limits[index]], [keys[index]], undefined),
           nowMs,
         );
-        const [, [result]] = await Promise.all([done, look]);
-        decisions[place] = result.limits[0];
+        const [, [result]] = await Promise.all([done, peek]);
+        decisions[index] = result.limits[0];
       }),
     );
   }
 
   /** Deletes the records of a reservation's idempotency id. */
   async #deleteRecords(
-    places: readonly number[],
+    indexes: readonly number[],
     limits: readonly Limit[],
     keys: readonly string[],
     id: string | undefined,
     nowMs: number | undefined,
   ): Promise<void> {
     if (id === undefined) return;
-    const part = places.map((place) => limits[place]);
-    const names = this.#withRecords(places.map((place) => keys[place]));
+    const part = indexes.map((index) => limits[index]);
+    const names = this.#withRecords(indexes.map((index) => keys[index]));
     await this.#batcher.do(new NumberOperation('forget', part, names, ' 0', idText(id)), nowMs);
   }
 
@@ -194,7 +194,7 @@ export class RedisStore implements Store {
     if (failures.length === 0) {
       return results.map((result) => (result as PromiseFulfilledResult<number>).value);
     }
-    // Adjustments that were applied in part must not be retried.
+    // The new error has no `notDone`: adjustments that were applied in part must not be retried.
     const { reason } = failures[0];
     if (failures.length < results.length || !failures.every(({ reason: { notDone } }) => notDone)) {
       throw new StoreReplyError(reason?.message ?? String(reason));
@@ -209,9 +209,9 @@ export class RedisStore implements Store {
   ): Promise<number> {
     const key = this.#names.of(adjustment.policy, adjustment.charge.key);
     const operation = new NumberOperation('adjust', [limitOf(adjustment)], [key], '', undefined, [
-      changeOf(adjustment),
+      adjustmentArgs(adjustment),
     ]);
-    return this.#clearingDenials([key], this.#batcher.do(operation, nowMs, onSent));
+    return this.#clearingDenialsOf([key], this.#batcher.do(operation, nowMs, onSent));
   }
 
   async adjustOnce(
@@ -222,14 +222,15 @@ export class RedisStore implements Store {
   ): Promise<readonly number[] | undefined> {
     if (adjustments.length === 0) return [];
     const keys = adjustments.map(({ policy, charge }) => this.#names.of(policy, charge.key));
-    const [text, remember] = [idText(id), rememberText(adjustments)];
+    const [text, recordingArgs] = [idText(id), recordingArgsOf(adjustments)];
     const records = this.#names.ofRecords(keys[0]);
-    if (!this.#isCluster || groupsOf(keys).length === 1) {
-      const all = new SpendOperation(text, adjustments, [...keys, records], remember);
-      return this.#clearingDenials(keys, this.#batcher.do(all, nowMs, onSent));
+    if (!this.#isCluster || groupBySlot(keys).length === 1) {
+      const all = new SpendOperation(text, adjustments, [...keys, records], recordingArgs);
+      return this.#clearingDenialsOf(keys, this.#batcher.do(all, nowMs, onSent));
     }
-    // In several slots: mark the receipt as used first, so that no failure lets it be used twice.
-    const claim = new SpendOperation(text, [], [records], remember);
+    // With several slots, the receipt is marked as used first, so that no failure allows a second
+    // use.
+    const claim = new SpendOperation(text, [], [records], recordingArgs);
     if ((await this.#batcher.do(claim, nowMs, onSent)) === undefined) return undefined;
     try {
       return await this.adjust(adjustments, nowMs, onSent);
@@ -239,7 +240,7 @@ export class RedisStore implements Store {
     }
   }
 
-  /** Marks a receipt as unused. If that fails it stays used, which never admits too much. */
+  /** Marks a receipt as unused. If that fails, the receipt stays used and cannot be refunded. */
   async #unspend(id: string, records: string, nowMs: number | undefined): Promise<void> {
     const operation = new NumberOperation('unspend', [], [records], '', id);
     await this.#batcher.do(operation, nowMs).catch(() => {});
@@ -248,11 +249,11 @@ export class RedisStore implements Store {
   async reset(policy: Policy, key: string, nowMs?: number, onSent?: OnSent): Promise<void> {
     const name = this.#names.of(policy, key);
     const operation = new NumberOperation('reset', [], this.#withRecords([name]));
-    await this.#clearingDenials([name], this.#batcher.do(operation, nowMs, onSent));
+    await this.#clearingDenialsOf([name], this.#batcher.do(operation, nowMs, onSent));
   }
 
-  /** Deletes cached denials of keys before and after a change, which invalidates them. */
-  async #clearingDenials<T>(keys: readonly string[], change: Promise<T>): Promise<T> {
+  /** Deletes cached denials of keys before and after a change, which may make them invalid. */
+  async #clearingDenialsOf<T>(keys: readonly string[], change: Promise<T>): Promise<T> {
     for (const key of keys) this.#denials?.delete(key);
     const result = await change;
     for (const key of keys) this.#denials?.delete(key);
@@ -274,13 +275,13 @@ function longestWindow(limits: readonly Limit[]): number {
 }
 
 /** Groups the indexes of keys by slot. */
-function groupsOf(keys: readonly string[]): number[][] {
+function groupBySlot(keys: readonly string[]): number[][] {
   const groups = new Map<number, number[]>();
-  for (const [place, key] of keys.entries()) {
+  for (const [index, key] of keys.entries()) {
     const slot = slotOf(key);
     const group = groups.get(slot);
-    if (group === undefined) groups.set(slot, [place]);
-    else group.push(place);
+    if (group === undefined) groups.set(slot, [index]);
+    else group.push(index);
   }
   return [...groups.values()];
 }

@@ -1,23 +1,23 @@
 /**
- * Classifies the errors of Redis. Most clients return the server's text, which starts with a code.
- * valkey-glide returns the name of the kind of error.
+ * Classifies the errors of Redis by their messages. With most clients, the message is the server's
+ * text, which starts with a code. With valkey-glide, it contains the name of the kind of error.
  */
 
-/** The reply to an operation is an error or malformed. */
+/** Thrown if the reply to an operation is an error or malformed. */
 export class StoreReplyError extends Error {
-  /** Whether the error concerns one key and not the store. */
+  /** Whether the error is about the value of one key, so the store itself works. */
   readonly isOfKey: boolean;
 
   constructor(message: string) {
     super(message);
     this.name = 'StoreReplyError';
-    this.isOfKey = OF_KEY.test(message);
+    this.isOfKey = KEY_ERROR.test(message);
   }
 }
 
 /**
- * An operation could not be encoded as a command. That is an error of the caller, not of the store.
- * The `cause` is what was thrown.
+ * Thrown if an operation cannot be encoded as a command. That is an error of the caller, not of the
+ * store. `cause` is the original error.
  */
 export class NotSentError extends Error {
   readonly notSent = true;
@@ -29,11 +29,11 @@ export class NotSentError extends Error {
 }
 
 /**
- * Matches errors about a value that another program has written. Errors that Redis raises inside a
- * script start with a code, or with `@user_script` before version 7. Those of the script start with
- * its name, and those of the decoders with neither.
+ * Matches errors about a value that another program has written: errors of decide.lua, which
+ * contain `of this limiter` or start with `user_script:`, and errors of Lua's decoders. Errors that
+ * Redis itself raises inside a script start with a code, or with `@user_script` before version 7.
  */
-const OF_KEY = new RegExp(
+const KEY_ERROR = new RegExp(
   [
     String.raw`\bWRONGTYPE\b|\bof this limiter\b|^(?:ERR )?user_script:`,
     String.raw`\bin input\b|\btoo short\b|\battempt to \w+|\bbad argument\b|\btoo many results\b`,

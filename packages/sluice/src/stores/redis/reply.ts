@@ -1,19 +1,18 @@
-/** The reply of the script to one command. */
 import { isInteger } from '../../errors.ts';
 import { StoreReplyError } from './reply-errors.ts';
 
-/** Reads a reply value by value. */
+/** Reads the reply of decide.lua value by value. */
 export class Reply {
   readonly #values: readonly unknown[];
   #at = 1;
-  /** The first malformed value, after which the reply cannot be assigned to operations. */
+  /** The error of the first malformed value. Later values cannot be assigned to operations. */
   #broken: StoreReplyError | undefined = undefined;
-  /** The time of the decisions. */
+  /** When the operations were executed, in ms since the epoch by the server's clock. */
   readonly nowMs: number;
 
   constructor(
     value: unknown,
-    /** When the command was sent, by this process's clock. */
+    /** When the command was sent, in ms since the epoch by the clock of this process. */
     readonly sentMs: number,
   ) {
     if (!Array.isArray(value)) throw new StoreReplyError('Expected a list from Redis');
@@ -33,7 +32,7 @@ export class Reply {
     return list.map((value) => (typeof value === 'number' ? value : this.#parse(value)));
   }
 
-  /** Parses numbers that a client returned as text. Throws the error of a failed operation. */
+  /** Parses a number that a client returned as text. Throws the error of a failed operation. */
   #parse(value: unknown): number {
     if (this.#broken !== undefined) throw this.#broken;
     const text = textOf(value);

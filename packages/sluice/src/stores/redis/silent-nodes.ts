@@ -1,24 +1,25 @@
 /**
- * For node-redis in a Cluster. It measures `socketTimeout` from the last write, so the probes of
- * many failure domains would keep the connection to a silent node open for ever.
+ * Rejects commands to nodes that do not reply, for node-redis in a Cluster. node-redis measures
+ * `socketTimeout` from the last write, so without this the probes of many failure domains would
+ * keep the connection to a silent node open forever.
  */
 import { monotonicClock } from '../../clock.ts';
 
 type Send = (args: readonly string[], key: string) => Promise<unknown>;
 
+/** The commands to a node that have no reply yet. */
 interface Pending {
-  /** The number of commands without a reply. */
   count: number;
-  /** When the last reply arrived, or the first of these commands was sent. */
+  /** When the last reply arrived, or the first of the commands was sent if that is later. */
   sinceMs: number;
 }
 
 /**
  * Returns a `send` that rejects at once while the node of a key has pending commands and has not
- * replied for longer than `silentMsOf(node)`. So the client's timeout can close the connection,
- * after which the client looks for the new master.
+ * replied for longer than `silentMsOf(node)`. So the client's timeout can close the connection, and
+ * the client then connects to the new master.
  */
-export function sparingSilentNodes<Node extends object>(
+export function rejectingSilentNodes<Node extends object>(
   send: Send,
   nodeOf: (key: string) => Node | undefined,
   silentMsOf: (node: Node) => number,

@@ -1,28 +1,29 @@
--- Executes a batch of operations in order, atomically. One that fails does not fail the others.
+-- Executes a batch of operations in order, atomically. An operation that fails does not affect the
+-- others.
 --
 -- ARGV   now       ms since the epoch, or '' for the server's own time
 --        p         the number of policies that follow
 --        policies  `algorithm limit window bucket capacity`, windows and buckets in ms
---        runs      consecutive operations that differ only in their keys are one run:
+--        runs      consecutive operations that differ only in their keys and ids are one run:
 --          check n p1 c1 [p2 c2 ...]   n checks of these policies and costs, with a key for each
 --          peek n p1 c1 [p2 c2 ...]    the same without charging
 --          once n p1 c1 [p2 c2 ...] m  n checks with an idempotency id, recorded for m ms: a key for
---                                      each limit, then one for its records; n ids follow
+--                                      each limit, then a key for its records; n ids follow the run
 --          forget n p1 c1 [...] m      deletes the records of n such checks; keys and ids as above
 --          adjust p at delta cost      changes by `delta` the `cost` that was charged at `at` ms
 --          spend [p at delta cost ...] u m   adjustments that use a receipt, which is recorded until
---                                      u, at most 2m from now: a key for each, then the one for the
---                                      records; the receipt's id follows
---          unspend                     marks a receipt as unused: the key for records; its id follows
---          inspect p
+--                                      u, at most 2m ms from now: a key for each, then the key for
+--                                      the records; the receipt's id follows
+--          unspend                     marks a receipt as unused: the key for records; the id follows
+--          inspect p                   reads the state of a key
 --          reset n                     deletes n keys, each with its records
--- KEYS   those of the operations, in order
+-- KEYS   the keys of all operations, in order
 --
 -- Reply: `now`, then for each operation
 --          check, peek   for each limit: wait, free, reset. If the limit was decided at a later time
 --                        than now, the difference precedes them as a negative number
---          once          1 if it was decided, 0 if the record was returned; then for each limit: at,
---                        wait, free, reset
+--          once          1 if it was decided now, 0 if the decision was recorded before; then for
+--                        each limit: at, wait, free, reset
 --          adjust        the change made
 --          spend         0 if the receipt was used before; else 1, and each change made
 --          forget, unspend   the number of records deleted
@@ -31,13 +32,13 @@
 --                        each chunk: its base, the total before it, and a list of times and totals
 --                        (log-entries.lua)
 --          reset         the number of keys deleted
---        or, for one that failed, the error as text after a `!`.
+--        or, for an operation that failed, `!` followed by the error as text.
 local reply, size = { now }, 1
 local policies, nextKey, keys = {}, 1, KEYS
 
--- Some clients misread integers close to 2^53, so large ones are sent as text.
+-- Some clients round integers close to 2^53, so larger integers than this are sent as text.
 local LARGE = 2^52
--- `inspect` returns at least this many entries, if there are as many.
+-- `inspect` returns at least this many of the newest entries, or all if there are fewer.
 local MOST_INSPECTED = 1000
 local function addReply(value)
   size = size + 1
@@ -47,7 +48,8 @@ local function addReply(value)
   reply[size] = value
 end
 
--- Adds a list unchanged, unless its last numbers are large: checking each of 2,000 would be slow.
+-- Adds a list of ascending times and totals. Checks only its last two numbers, which are the
+-- largest: checking each of 2,000 would be slow.
 local function replyList(numbers)
   local last = #numbers
   if max(numbers[last - 1], numbers[last]) > LARGE then
@@ -78,9 +80,9 @@ local function policyAt(place)
   return policies[place] or error('ERR expected the place of a policy')
 end
 
--- Reads a key into `state`. Returns the state, or nil for a new key, and the time of a decision,
--- which is never before the latest time in the state. A state that is more than a window ahead was
--- written by a wrong clock and is ignored.
+-- Reads a key into `state`. Returns the state and the time of a decision, which is never before the
+-- latest time in the state. Returns nil and `now` for a new key, and for a state that is more than
+-- a window ahead, which a wrong clock has written.
 local function open(key, params, state)
   local known = params.algorithm.read(key, state, params)
   if not known then return nil, now end
@@ -115,7 +117,8 @@ local function checkWait(wait, key)
   end
 end
 
--- Decides a check of one limit, as most are. All of them reuse one table.
+-- Decides a check of one limit, which is the most frequent kind. All such checks reuse one table.
+-- `legs` has two values for each limit: its params and the cost.
 local scratch = {}
 local function decideOne(first, legs, take, addResult)
   local params, key = legs[1], keys[first]
@@ -129,7 +132,7 @@ local function decideOne(first, legs, take, addResult)
   return wait == 0
 end
 
--- Decides a check of several limits: they are charged only if all of them fit.
+-- Decides a check of several limits: they are charged only if all of them have room.
 local function decideAll(first, legs, take, addResult)
   local states, times, results, fits = {}, {}, {}, true
   for leg = 1, #legs / 2 do
@@ -141,7 +144,8 @@ local function decideAll(first, legs, take, addResult)
     checkWait(results[leg][1], keys[first + leg - 1])
     fits = fits and results[leg][1] == 0
   end
-  -- All are charged before the first is written, so that an unreadable value charges none of them.
+  -- All limits are charged before the first is written, so that an invalid value of one key charges
+  -- none of them.
   for leg = 1, take and fits and #legs / 2 or 0 do
     local params = legs[2 * leg - 1]
     results[leg] = { params.algorithm.decide(states[leg], params, times[leg], legs[2 * leg], true) }
@@ -165,8 +169,8 @@ local function nameOf(kind, id, first, legs)
   return records.name(table.concat(parts))
 end
 
--- Decides a check with an idempotency id. An admission is recorded beside each of its limits, and
--- returned again for the same id, limits and costs. All limits must have the record, so a reset of
+-- Decides a check with an idempotency id. An admission is recorded with each of its limits, and
+-- returned again for the same id, keys and costs. All limits must have the record, so a reset of
 -- one of them makes the id new.
 local function decideOnce(first, legs, rememberMs, id)
   local count, isHeld = #legs / 2, true
@@ -201,7 +205,7 @@ local function forget(first, legs, _, id)
   addReply(done)
 end
 
--- Returns the changed state, or nil if nothing was changed, and the change.
+-- Returns the adjusted state, or a false value if there is nothing to write, and the change made.
 local function changed(key, params, charged, delta, cost)
   local state, time = open(key, params, {})
   if not state then return nil, 0 end
@@ -215,7 +219,8 @@ local function adjust(first, params, charged, delta, cost)
   addReply(change)
 end
 
--- Reads everything before the first write, so that an unreadable value changes nothing.
+-- Uses a receipt: applies its adjustments, unless it is recorded as used. Reads all keys before the
+-- first write, so that an invalid value of one key changes nothing.
 local function spend(first, legs, untilMs, mostMs, id)
   local count, name, states, changes = #legs / 4, nameOf('r', id, first, {}), {}, {}
   local memory = keys[first + count]
@@ -267,7 +272,7 @@ local function reset(first)
   addReply(call('UNLINK', keys[first], keys[first + 1]))
 end
 
--- Returns the text of an error. Inconsistent numbers come from a damaged value.
+-- Returns the text of an error. Errors of Lua itself come from a damaged value.
 local function errorText(problem, key)
   local text = type(problem) == 'table' and problem.err or tostring(problem)
   if string.find(text, 'bad argument') or string.find(text, 'attempt to') then
@@ -276,8 +281,8 @@ local function errorText(problem, key)
   return text
 end
 
--- Calls `work(first key, ...)` `count` times, advancing by `each` keys. If a call fails, its error
--- replaces its part of the reply, and the next call follows.
+-- Calls `work(index of its first key, ...)` `count` times, advancing by `each` keys. If a call
+-- fails, its error replaces its part of the reply, and the next call follows.
 local function repeatedly(count, each, work, ...)
   local done, before = 0, size
   local function go(...)
@@ -308,7 +313,7 @@ local function legsOf(numbers, from, size)
   return legs
 end
 
--- Executes the run at `place`. Returns the place of the next one.
+-- Executes the run at ARGV[place]. Returns the index of the next run.
 local function doRun(place)
   local text, numbers = ARGV[place], {}
   local kind = string.match(text, '^%l+')

@@ -3,13 +3,13 @@
 --   entry:  time w | total w        (w = width, 1 to 7 bytes)
 --
 -- Times are milliseconds since `base`. The total of an entry is the summed cost of all entries up
--- to and including it, counted from `origin`. So the cost of a range is one subtraction, and a
--- binary search works by time and by cost. The width is the smallest that holds the largest time
--- and total of the chunk.
+-- to and including it, less `origin`. So the cost of a range is one subtraction, and a binary
+-- search works by time and by cost. The width is large enough for the largest time and total of the
+-- chunk.
 --
 -- In Lua a chunk is a table: `bytes`, `start` (offset of entry 0), `count`, `base`, `origin`,
--- `width`, and three values derived from it: `size` (bytes per entry), `format` and `most` (largest
--- number).
+-- `width`, and three values derived from the width: `size` (bytes per entry), `format` and `most`
+-- (largest number).
 local function buildChunks()
   local toBytes, fromBytes = struct.pack, struct.unpack
   local FORMATS = { '>I1I1', '>I2I2', '>I3I3', '>I4I4', '>I5I5', '>I6I6', '>I7I7' }
@@ -23,7 +23,7 @@ local function buildChunks()
     return 7
   end
 
-  -- Returns nil if there is no such width.
+  -- Sets the width and the values derived from it. Returns nil if there is no such width.
   function chunks.setWidth(chunk, width)
     chunk.width, chunk.size = width, 2 * width
     chunk.format, chunk.most = FORMATS[width], LARGEST[width]
@@ -36,9 +36,9 @@ local function buildChunks()
     return chunk.base + time, chunk.origin + total
   end
 
-  -- Returns the first entry from `index` on that is after `edge` and whose total is at least
-  -- `needed`, or `count` if there is none. Both conditions are false for older and true for newer
-  -- entries. An exponential search.
+  -- Returns the index of the first entry from `index` on that is after `edge` and whose total is at
+  -- least `needed`, or `count` if there is none. An exponential search: times and totals ascend, so
+  -- each condition is true for all entries after the first for which it is.
   function chunks.seek(chunk, index, edge, needed)
     local bytes, first, size, format = chunk.bytes, chunk.start + 1, chunk.size, chunk.format
     local low, high, stride = index - 1, chunk.count, 1
@@ -58,7 +58,7 @@ local function buildChunks()
   end
 
   -- Returns the stored numbers of the entries from `index` on: time, total, time, total. One
-  -- `unpack` for all of them takes a tenth of the time of one for each.
+  -- `unpack` of all entries takes a tenth of the time of one `unpack` per entry.
   function chunks.numbers(chunk, index)
     local count = 2 * (chunk.count - index)
     if count == 0 then return {} end
@@ -72,14 +72,15 @@ local function buildChunks()
     return toBytes('>' .. string.rep('I' .. width, #numbers), unpack(numbers))
   end
 
-  -- Packs numbers as a chunk's entries, in the smallest width that holds them.
+  -- Sets the entries of a chunk to `numbers`, in the smallest width that holds them.
   function chunks.fill(chunk, numbers)
     local count = #numbers
     chunks.setWidth(chunk, chunks.widthFor(max(numbers[count - 1], numbers[count])))
     chunk.bytes, chunk.start, chunk.count = chunks.pack(numbers, chunk.width), 0, count / 2
   end
 
-  -- Adds `by` to the totals from entry `index` on. Removes that entry if `isGone`.
+  -- Adds `by` to the totals of the entries from `index` on. Removes the entry at `index` if
+  -- `isGone`.
   function chunks.change(numbers, index, by, isGone)
     for place = 2 * index + 2, #numbers, 2 do numbers[place] = numbers[place] + by end
     if isGone then

@@ -1,19 +1,20 @@
 -- The segments of a long log: chunks of up to 252 entries, each a field of the key's hash, named by
--- a number. The tail is appended to the newest one, the open segment, unchanged: both have the same
--- base, origin and width. A full segment is closed and added to the directory:
+-- a number. The newest segment is the open one. The bytes of the tail (sliding-log.lua) are
+-- appended to it unchanged, because both have the same base, origin and width. A full segment is
+-- closed and added to the directory, two fields with these parts (sizes in bytes):
 --
 --   d    for each segment, oldest first: number 4 | base 7 | count 1 | width 1
---   t    for each segment: origin 7, the running total before it
+--   t    for each segment: origin 7, the running total before its first entry
 --
 -- Times are absolute and totals are cumulative over all segments, so a binary search finds a
--- segment. A refund rewrites one segment and adds to the origins of those after it, with one
--- `unpack` and one `pack`. Entries of cost 0 are removed, and two neighbours that fit in half a
--- segment are merged. So the number of segments is bounded by the entries that count, however many
--- are refunded.
+-- segment. A refund rewrites one segment and changes the origins of the later segments, with one
+-- `unpack` and one `pack` per 500 of them. Entries of cost 0 are removed, and two adjacent segments
+-- that fit in half a segment are merged. So the number of segments is bounded by the number of
+-- entries that count, however many are refunded.
 --
 -- The first `dead` segments have expired completely, and so have the first `skipped` entries of the
--- next one, the head. The header repeats the head's record, so that ordinary calls do not read the
--- directory. Dead segments are deleted a few at a time.
+-- next segment, the head. The header of the log repeats the head's part of the directory, so that
+-- most calls do not read the directory. Dead segments are deleted a few at a time.
 local function buildSegments(chunks)
   local toBytes, fromBytes, at, seek = struct.pack, struct.unpack, chunks.at, chunks.seek
   local RECORD, RECORD_SIZE, ORIGIN_SIZE = '>I4I7BB', 13, 7
@@ -39,7 +40,8 @@ local function buildSegments(chunks)
     return (fromBytes('>I7', log.origins, place * ORIGIN_SIZE + 1))
   end
 
-  -- Returns the base and the origin of the chunk after the closed segment at `place`.
+  -- Returns the base and the origin of the chunk after the closed segment at `place`. The directory
+  -- must be loaded, unless that chunk is the open segment or the tail.
   local function follows(log, place)
     if place + 1 == log.segments then
       return log.count + log.filed > 0 and log.base or MOST, log.origin
@@ -83,7 +85,7 @@ local function buildSegments(chunks)
     return string.sub(text, 1, place * size) .. bytes .. string.sub(text, (place + count) * size + 1)
   end
 
-  -- Replaces `count` segments by a chunk.
+  -- Replaces `count` segments of the directory, from `place` on, by a chunk.
   local function store(log, place, count, chunk)
     load(log)
     local record = toBytes(RECORD, chunk.number, chunk.base, chunk.count, chunk.width)
@@ -132,8 +134,8 @@ local function buildSegments(chunks)
     return place == log.dead and log.skipped or 0
   end
 
-  -- Returns the chunk of the first entry that is after `edge` and whose total is at least `needed`,
-  -- and its place in the chunk. There is always one.
+  -- Finds the first entry that is after `edge` and whose total is at least `needed`. There must be
+  -- one. Returns its chunk and its index in the chunk.
   function segments.find(log, edge, needed)
     local chunk = chunkAt(log, log.dead)
     local index = seek(chunk, log.skipped, edge, needed)
@@ -147,7 +149,8 @@ local function buildSegments(chunks)
       local base, origin = follows(log, middle)
       if base > edge and origin >= needed then high = middle else low = middle end
     end
-    -- The chunk after the segment matches, so either an entry of the segment does or the next one.
+    -- The chunk after the segment at `high` matches from its first entry on. So the result is in
+    -- that segment, or it is the first entry after it.
     if high < log.segments then
       chunk = chunkAt(log, high)
       index = seek(chunk, 0, edge, needed)
@@ -162,7 +165,7 @@ local function buildSegments(chunks)
     return log, 0
   end
 
-  -- Sets the oldest entry of the log to an entry of a segment.
+  -- Makes an entry of a segment the oldest entry of the log.
   function segments.moveHead(log, chunk, index)
     log.dead, log.skipped = chunk.place, index
     if chunk.place < log.segments then setHead(log, chunk) end
@@ -177,7 +180,8 @@ local function buildSegments(chunks)
     return at(chunk, chunk.count - 1)
   end
 
-  -- Merges two neighbours if they have at most `most` entries together.
+  -- Merges the segments at `place` and `place + 1` if they have at most `most` entries together.
+  -- Returns whether it did.
   local function merge(log, place, most)
     if place < log.dead or place + 1 >= log.segments then return false end
     local one = chunkAt(log, place)
@@ -231,7 +235,7 @@ local function buildSegments(chunks)
       log.isLong, log.isFiled, log.isHash = true, false, false
       log.headNumber, log.headBase, log.headCount, log.headWidth, log.headOrigin = 0, 0, 0, 0, 0
     elseif log.filed + log.count > FULL then
-      -- The next segment will span about as much.
+      -- The times and totals of the next segment will probably span about as much.
       segments.close(log, chunks.widthFor(1.25 * max(log.newest - log.base, log.total - log.origin)))
     end
     local bytes = log.filed > 0 and chunkAt(log, log.segments).bytes or ''
@@ -240,7 +244,7 @@ local function buildSegments(chunks)
     log.bytes, log.start, log.count = '', 0, 0
   end
 
-  -- Changes an entry of the open segment, and the tail, which has the same origin and width.
+  -- Changes an entry of the open segment, and the totals of the tail, which has the same origin.
   local function changeOpen(log, chunk, index, by, isGone)
     local skipped = skippedAt(log, chunk.place)
     local numbers, tail = chunks.numbers(chunk, skipped), chunks.numbers(log, 0)
@@ -281,7 +285,8 @@ local function buildSegments(chunks)
     end
   end
 
-  -- Recounts totals from the oldest entry, which keeps them exact integers.
+  -- Subtracts the running total before the oldest entry from all totals, so that they stay exact
+  -- integers.
   function segments.rebase(log)
     segments.close(log, log.width)
     load(log)
@@ -295,7 +300,7 @@ local function buildSegments(chunks)
     log.headOrigin, log.origin, log.upTo = 0, log.origin - before, log.upTo - before
   end
 
-  -- Returns the number of entries from an entry on.
+  -- Returns the number of entries of the log from the entry `index` of `chunk` on.
   function segments.countFrom(log, chunk, index)
     if chunk == log then return log.count - index end
     local count = chunk.count - index + log.count
@@ -308,8 +313,8 @@ local function buildSegments(chunks)
     return count
   end
 
-  -- Returns the chunks with the newest entries, newest first, up to about `most` entries, and none
-  -- before the chunk `oldest`.
+  -- Returns the newest chunks with at least `most` entries, newest first, back to the chunk
+  -- `oldest` at most.
   function segments.newestChunks(log, oldest, most)
     local found, count = { log }, log.count
     local last = oldest == log and log.segments + 1 or oldest.place
@@ -335,7 +340,7 @@ local function buildSegments(chunks)
 
   local REST, REST_SIZE = '>I7I7I7I4I4I4BI4I7BBI7B', 55
 
-  -- Fills `log` from the second part of the header, which the tail follows.
+  -- Fills `log` from the second part of its header. The tail follows in the same field.
   function segments.unfold(log)
     if #log.bytes < log.start + REST_SIZE then notLog(log.key) end
     log.base, log.origin, log.upTo, log.segments, log.dead, log.number, log.filed, log.headNumber,
@@ -347,7 +352,7 @@ local function buildSegments(chunks)
     if log.dead > log.segments or log.skipped >= count then notLog(log.key) end
   end
 
-  -- Writes the log. `header` is its first part.
+  -- Writes the log. `header` is the first part of its header.
   function segments.write(key, log, header, isExtended)
     if log.dead > 0 then purge(log) end
     header = header .. toBytes(REST, log.base, log.origin, log.upTo, log.segments, log.dead,

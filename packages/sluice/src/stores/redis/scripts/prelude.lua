@@ -1,34 +1,35 @@
--- Functions that the algorithms share. Each algorithm is built when a policy of the batch needs it,
--- as a table of functions over the state of one key:
+-- Functions that the algorithms share. `build` has a function for each algorithm, which is called
+-- if a policy of the batch needs it. It returns a table of functions over the state of one key:
 --
---   read(key, state, params)                  fills the table `state`; returns the latest time
---                                             in it, ms, or nil for a new key
+--   read(key, state, params)                  fills the table `state`; returns the latest time in
+--                                             it, in ms, or nil for a new key
 --   decide(state, params, time, cost, take)   returns wait (0 if the cost fits), free, reset. If it
 --                                             fits and `take` is set, charges it to `state`
 --   adjust(state, params, time, charged, delta, cost)   changes the `cost` charged at `charged` by
 --                                             `delta`; returns the change made
 --   blank(state, params, time)                fills `state` for a new key
---   write(key, state, params)                 writes the state, with a TTL
---   cells(state, params)                      returns its three numbers as in TypeScript
+--   write(key, state, params)                 writes the state to the key, with a TTL
+--   cells(state, params)                      returns the three cells that the TypeScript
+--                                             algorithm has for the same state
 --   entries(state, params, time, most)        for logs: returns how many entries count, and chunks
 --                                             with at least the newest `most`, oldest first
 --
 -- The steps are those of the TypeScript files of the same names, in the same arithmetic: doubles
--- that hold integers below 2^53. Numbers are passed to redis.call unchanged, because tostring would
--- write a large one as 1.7e+15.
+-- that hold integers below 2^53. Numbers are passed to redis.call without tostring, which would
+-- format a large one as 1.7e+15.
 local floor, ceil, min, max = math.floor, math.ceil, math.min, math.max
 local call, pack, unpackAll = redis.call, cmsgpack.pack, cmsgpack.unpack
 local MOST = 9007199254740991
 
--- Parses an integer. NaN must not get through: it compares false with every limit.
+-- Parses an integer. Raises an error for NaN too, because every comparison with it is false.
 local function whole(text)
   local number = tonumber(text)
   if number and number % 1 == 0 and number >= -MOST and number <= MOST then return number end
   error('ERR expected an integer, got ' .. tostring(text))
 end
 
--- The time: the server's clock, read once, or the given time. Keys that are written at a given time
--- live for an hour of real time longer, because the two clocks run differently.
+-- `now` is the server's time, read once, or the given time. Keys that are written at a given time
+-- expire an hour later, because the given clock and the server's clock may run differently.
 local now, outliveMs
 if ARGV[1] == '' then
   local time = call('TIME')
@@ -37,8 +38,8 @@ else
   now, outliveMs = whole(ARGV[1]), 3600000
 end
 
--- Returns the TTL of a key as text. Every key has a TTL. In a batch many keys expire at the same
--- time, so the last text is kept.
+-- Returns the TTL in ms, as text, of a key that expires at `expiresMs`. In a batch many keys expire
+-- at the same time, so the last text is cached.
 local lastExpiresMs, lastLifetime
 local function lifetime(expiresMs)
   if expiresMs ~= lastExpiresMs then
@@ -48,9 +49,9 @@ local function lifetime(expiresMs)
   return lastLifetime
 end
 
--- Small states are three numbers, packed in as few bytes as possible. `state.expires` is when the
--- key expires: while that stays the same, the TTL is not set again, which halves the work. A value
--- that another program has written is an error of its key, whatever its type.
+-- States other than logs are three numbers, packed in as few bytes as possible. `state.expires` is
+-- when the key expires. If that stays the same, the TTL is not set again, which halves the time of
+-- a write. A value that another program has written raises an error, whatever its type.
 local function notCounter(key)
   error('ERR not a counter of this limiter: ' .. key, 0)
 end

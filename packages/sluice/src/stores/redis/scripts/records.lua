@@ -1,14 +1,16 @@
 -- Records that prevent counting twice: admissions by idempotency id, and used receipts. The records
 -- of the limit with key K are in the hash `K=`, which a reset deletes with the key.
 --
--- The name of a field is 96 bits of a hash, so a long id takes no more memory than a short one.
+-- The name of a field is 96 bits of a hash, so a long id takes no more memory than a short one. The
+-- values, with the size of each part in bytes:
 --
 --   id:       'i' 1 | until 7 | at 7 | free 7 | reset 7      the decision of this limit
 --   receipt:  'r' 1 | until 7
 --
--- `until` is when a record expires. Each new record checks a few others and deletes the expired
--- ones, which keeps them a minority. The hash as a whole has a TTL. A limit has at most 10,000
--- records. If that is not enough, an id is evicted, but never a receipt.
+-- `until` is when a record expires. The hash also has a TTL, that of its last record. If it has
+-- more than 64 records, each new record checks a few others and deletes the expired ones, which
+-- keeps them a minority. A limit has at most 10,000 records. If all of a sample are valid then, one
+-- of its ids is evicted, but never a receipt.
 local function buildRecords()
   local MOST_RECORDS, FEW_RECORDS, SAMPLED, SAMPLED_IF_FULL = 10000, 64, 3, 32
   local ID, ID_SIZE, MARK, MARK_SIZE = '>BI7I7I7I7', 29, '>BI7', 8
@@ -47,15 +49,15 @@ local function buildRecords()
     return untilOf(key, value) > now and value or nil
   end
 
-  -- Returns the recorded decision: at, free, reset.
+  -- Returns the recorded decision of a limit: at, free, reset.
   function records.decided(key, value)
     if #value ~= ID_SIZE then notRecords(key) end
     local _, _, at, free, reset = fromBytes(ID, value)
     return at, free, reset
   end
 
-  -- Deletes expired records of a random sample. If the hash is full and none has expired, deletes
-  -- an id. Returns whether there is room for one more.
+  -- Deletes the expired records of a random sample. If the hash is full and none has expired,
+  -- deletes an id of the sample. Returns whether there is room for one more record.
   local function makeRoom(key, count)
     local isFull = count >= MOST_RECORDS
     local some = call('HRANDFIELD', key, isFull and SAMPLED_IF_FULL or SAMPLED, 'WITHVALUES')
@@ -73,7 +75,7 @@ local function buildRecords()
     return not isFull or #expired > 0
   end
 
-  -- Returns false if there is no room.
+  -- Stores a record. Returns whether there was room.
   function records.store(key, name, value, expiresMs)
     local count = call('HLEN', key)
     if count > FEW_RECORDS and not makeRoom(key, count) then return false end

@@ -1,5 +1,5 @@
 -- sliding-buckets: a sliding log that records every admission at the last millisecond of its bucket
--- of b ms, so that a bucket counts whole while any of it could be inside the window.
+-- of b ms. So a bucket counts in full while any part of it is inside the window.
 build['sliding-buckets'] = function()
   return buildLog(
     function(params, time) return (floor(time / params.bucket) + 1) * params.bucket - 1 end,

@@ -32,20 +32,20 @@ build['sliding-counter'] = function()
       local limit, length = params.limit, params.window
       local window = floor(time / length)
       local left = (window + 1) * length - time
-      -- 1. At this time, the newest window is the current one, the previous one, or neither.
+      -- 1. The newest window in the state is the current window, the previous one, or older.
       local current, previous = 0, 0
       if state.window == window then
         current, previous = state.current, state.previous
       elseif state.window == window - 1 then
         previous = state.current
       end
-      -- 2. Add the current window and the weighted previous one.
+      -- 2. Add the cost of the current window and the weighted cost of the previous one.
       local counting = current
       if previous > 0 then counting = counting + ceil(previous * left / length) end
       local wait = 0
       if counting + cost > limit then
-        -- In this window it fits once `previous * left <= room * W`. With no room it fits in the
-        -- next window, in which `current` is the previous one and nothing else counts.
+        -- In this window the cost fits when `previous * left <= room * W`. If `room` is negative,
+        -- it fits in the next window, in which only `current` counts, as the previous window.
         local room = limit - current - cost
         if room >= 0 then
           wait = left - floor(room * length / previous)

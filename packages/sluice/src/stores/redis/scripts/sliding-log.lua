@@ -1,29 +1,29 @@
--- sliding-log: an admission at t counts while `t > now - W`; a cost c fits when
+-- sliding-log: an admission at t counts while `t > now - W`. A cost c fits when
 -- `cost(counting) + c <= L`. Admissions in the same millisecond share an entry.
 --
 -- Up to 36 entries are stored as one string: a header and a chunk (log-entries.lua). While the
--- Cluster slot of the key is being migrated, up to 252 are, see `canBecomeHash`.
+-- Cluster slot of the key is being migrated, the string may have up to 252 entries, see
+-- `canBecomeHash`. Sizes in bytes:
 --
 --   's' 1 | width 1 | until 7 | known 7 | base 7 | before 7 | entries
 --
 -- `known` is the latest time ever written; a refund does not change it. `until` is when the key
--- expires: a little later than necessary, so that a busy key does not get a new TTL with every
--- call. `before` is the running total before the oldest entry. It is not 0 after entries have
--- expired.
+-- expires, up to 0.9 s later than necessary, so that a busy key does not get a new TTL with every
+-- call. `before` is the running total before the oldest entry: the cost of expired entries.
 --
 -- A longer log is a hash. Its field `h` has a header, of which a denial reads only the first part:
 --
 --   'h' 1 | width 1 | until 7 | known 7 | before 7 | oldest 7 | first 7 | newest 7 | total 7
 --
--- `first` is the running total up to the oldest entry, `total` up to the newest. The newest
--- entries, the tail, follow. A tail of 36 entries is moved to a segment (log-segments.lua). So an
--- admission writes only `h`, and also reads the oldest segment if entries have expired. No call
--- takes more than a few hundred small steps, however long the log. When all its segments have
--- expired, the log becomes a string again.
+-- `first` is the running total including the oldest entry, `total` including the newest. The second
+-- part of the header (log-segments.lua) and the newest entries, the tail, follow. A tail of 36
+-- entries is moved to a segment. So most admissions write only `h`, and read the oldest segment if
+-- entries have expired. No check takes more than a few hundred small steps, however long the log.
+-- When all its segments have expired, the log becomes a string again.
 --
--- The two logs differ only in these functions: `stampOf(params, time)` returns the time of the
--- entry that records an admission, and `startOf(params, stamp)` the earliest time that the entry
--- records.
+-- sliding-log and sliding-buckets differ only in these functions: `stampOf(params, time)` returns
+-- the stamp of an admission, which is the time of the entry that records it. `startOf(params,
+-- stamp)` returns the earliest time of admissions that have this stamp.
 local function buildLog(stampOf, startOf)
   local FULL, MOST_IN_STRING, SLACK_MS, ROOM = 36, 252, 900, 4
   local HEADER, HEADER_SIZE = '>BBI7I7I7I7', 30
@@ -104,8 +104,8 @@ local function buildLog(stampOf, startOf)
   end
 
   -- Finds the first entry that is after `edge` and whose total is at least `needed`. The newest
-  -- entry always is. Returns its chunk, its place there, the running total before it, its time and
-  -- total.
+  -- entry must be one. Returns its chunk, its index in the chunk, the running total before it, its
+  -- time and its total.
   local function find(log, edge, needed)
     local chunk, index
     if log.isLong then
@@ -127,7 +127,8 @@ local function buildLog(stampOf, startOf)
     return chunk, index, before, time, total
   end
 
-  -- Returns the running total of the entries up to `edge`. Keeps the entry found for `drop`.
+  -- Returns the running total of the entries up to `edge`. Caches the first entry after `edge`,
+  -- which `drop` needs.
   local function passed(log, edge)
     if isEmpty(log) or log.oldest > edge then return log.before end
     if log.newest <= edge then return log.total end
@@ -160,14 +161,14 @@ local function buildLog(stampOf, startOf)
     log.before, log.oldest, log.first, log.edge = log.edgeBefore, log.edgeTime, log.edgeTotal, nil
   end
 
-  -- Recounts totals from the oldest entry.
+  -- Subtracts the running total before the oldest entry from all totals.
   local function rebase(log)
     if log.isLong then segments.rebase(log) else log.origin = log.origin - log.before end
     log.first, log.total, log.before = log.first - log.before, log.total - log.before, 0
   end
 
-  -- Repacks the tail in a width that has room for `cost` more at `time`. The tail of a string will
-  -- lose its oldest entries, so its totals are recounted from the oldest, with spare room.
+  -- Packs the tail again, in a width with room for an entry with `cost` at `time`. A log without
+  -- segments is rebased, and gets a width for four times as much, so that it seldom changes.
   local function widen(log, time, cost)
     if log.filed > 0 then segments.close(log, log.width + 1) end
     local numbers = chunks.numbers(log, 0)
@@ -186,16 +187,17 @@ local function buildLog(stampOf, startOf)
     log.bytes, log.start = chunks.pack(numbers, log.width), 0
   end
 
-  -- A string becomes a hash by deleting it and writing the hash. A node that migrates a slot
-  -- rejects every access to a key of the slot that does not exist, so the log would be lost in
-  -- between. An access to a key that never exists shows whether this node migrates the slot.
+  -- Whether the string may be replaced by a hash, which deletes the string first. A node that
+  -- migrates a slot rejects every access to a key of the slot that does not exist, so the log would
+  -- be lost in between. An access to a key that never exists shows whether this node migrates the
+  -- slot. Raises an error if it does and the string is full.
   local function canBecomeHash(log)
     if type(redis.pcall('EXISTS', log.key .. '+')) == 'number' then return true end
     if log.count < MOST_IN_STRING then return false end
     error('TRYAGAIN the slot of ' .. log.key .. ' is being migrated', 0)
   end
 
-  -- Records an admission at `stamp`.
+  -- Adds `cost` to the entry at `stamp`, which is the newest or a new one.
   local function append(log, params, stamp, cost)
     if isEmpty(log) then
       empty(log, stamp)
@@ -292,7 +294,7 @@ local function buildLog(stampOf, startOf)
   end
 
   -- Returns the number of entries that count, and chunks with the newest of them, oldest first.
-  -- Each chunk has its base, the total before its first entry, and its numbers.
+  -- Each chunk has its base, the stored total before its first entry, and its stored numbers.
   local function entriesOf(log, params, time, most)
     local edge, parts = time - params.window, {}
     if isEmpty(log) or log.newest <= edge then return 0, parts end
@@ -331,7 +333,7 @@ local function buildLog(stampOf, startOf)
       local edge = time - length
       local free = limit - (log.total - passed(log, edge))
       if cost > free then
-        -- The cost, counted from the oldest entry kept, that must expire before `cost` fits.
+        -- The running total that must have expired before `cost` fits.
         local needed, oldest = log.total + (cost - limit), log.oldest
         if oldest <= edge or log.first < needed then
           local _, _, _, found = find(log, edge, needed)
@@ -344,7 +346,8 @@ local function buildLog(stampOf, startOf)
       end
       unfold(log)
       local stamp = stampOf(params, time)
-      -- The clock may step back to where this entry starts, so keep the entries that count there.
+      -- The next decision may be as early as the start of this entry, if the clock steps back. So
+      -- keep the entries that count at that time.
       drop(log, startOf(params, stamp) - length)
       append(log, params, stamp, cost)
       return 0, free - cost, stamp + length - time
@@ -353,7 +356,7 @@ local function buildLog(stampOf, startOf)
     adjust = function(log, params, time, charged, delta)
       local stamp = stampOf(params, charged)
       if stamp + params.window <= time then return 0 end
-      -- A debt is limited so that the sum stays an exact integer.
+      -- An overcharge is limited so that the sum stays an exact integer.
       return change(log, stamp, min(delta, MOST - (log.total - log.before)))
     end,
 

@@ -3,7 +3,7 @@
 -- burst*W. A cost fits when `level >= c*W`.
 --
 -- Value: the time of the newest charge (ms), the level then (negative after an overcharge), and how
--- long after it the key expires (ms). A process with another limit may have written the last one.
+-- long after the charge the key expires (ms), which a process with another limit may have written.
 build['token-bucket'] = function()
   local function levelAt(state, params, time)
     return min(params.capacity * params.window, state.level + (time - state.charged) * params.limit)
@@ -18,7 +18,7 @@ build['token-bucket'] = function()
       local charged, level, lasts = readCells(key, state)
       if not charged then return nil end
       state.charged, state.level, state.expires = charged, level, charged + lasts
-      -- If the limit was lowered since, the bucket is full later than the key would expire.
+      -- If the limit was lowered since the charge, the key would expire before the bucket is full.
       local full = fullAt(state, params)
       if state.expires < full and full > now then call('PEXPIRE', key, lifetime(full)) end
       return charged
@@ -31,7 +31,7 @@ build['token-bucket'] = function()
 
     write = function(key, state, params)
       local full = fullAt(state, params)
-      -- A sum beyond 2^53 is rounded, so the difference may be one too many.
+      -- A sum above 2^53 is rounded, so the difference may be 1 above MOST.
       local lasts = min(full - state.charged, MOST)
       writeCells(key, state, full, state.charged, state.level, lasts)
     end,
@@ -50,7 +50,7 @@ build['token-bucket'] = function()
 
     adjust = function(state, params, time, charged, delta, cost)
       local full = params.capacity * params.window
-      -- The deepest debt is the one whose distance from a full bucket is still an exact integer.
+      -- The lowest level: its distance from a full bucket is still an exact integer.
       local deepest = full - MOST
       local before = levelAt(state, params, time)
       -- The bucket refills a charge at its rate: a refund returns only the part still missing.
@@ -59,7 +59,8 @@ build['token-bucket'] = function()
       -- Applied at the newest charge, so that the latest time in the state does not change.
       local level = max(state.level - change, deepest)
       state.level = min(level, full)
-      -- Written even if the bucket is full now: the change matters for a clock that steps back.
+      -- The second value requests a write even if the bucket is full now and the change is 0: the
+      -- change matters if the clock steps back.
       return ceil((before - levelAt(state, params, time)) / params.window), true
     end,
 

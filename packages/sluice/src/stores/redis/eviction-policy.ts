@@ -1,13 +1,13 @@
 /**
- * Checks the eviction policy of the server. If the server evicts keys when its memory is full, a
- * flood of other keys can evict a counter and so remove a limit.
+ * Checks the eviction policy of the Redis server. If the server evicts keys when its memory is
+ * full, a flood of other keys can evict a counter, and its limit starts again.
  */
 import type { RedisWarning } from './client.ts';
 
 export interface ServerReport {
-  /** `maxmemory-policy`, such as `noeviction` or `allkeys-lru`. */
+  /** `maxmemory-policy`, such as `noeviction` or `allkeys-lru`; empty if unknown. */
   readonly evictionPolicy: string;
-  /** Whether it has a memory limit and evicts keys to stay below it. */
+  /** Whether the server has a memory limit and evicts keys to stay below it. */
   readonly evicts: boolean;
 }
 

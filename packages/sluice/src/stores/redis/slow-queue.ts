@@ -1,31 +1,31 @@
 /**
- * Operations that take Redis long, and operations that must not overtake them. They are sent one
- * command at a time, or more if many wait. Redis executes all commands that a connection has sent
- * before it serves the next connection. So ten slow commands sent at once would delay other clients
- * by all ten.
+ * A queue of operations that take Redis long, and of later operations on the same keys, which must
+ * not overtake them. One command is sent at a time, or more if many operations wait. Redis executes
+ * all commands that a connection has sent before it serves the next connection. So ten slow
+ * commands sent at once would delay other clients by the time of all ten.
  */
 import { monotonicClock } from '../../clock.ts';
 
-/** One more command is sent for this many waiting operations, in case Redis is far away. */
+/** One more command may be in flight per this many waiting operations: Redis may be far away. */
 const WAITING_PER_COMMAND = 32;
 
-interface Queued {
+interface QueuedOperation {
   readonly keys: readonly string[];
   readonly weight: number;
   /** Operations of the same group can share a command. */
   readonly group: string;
 }
 
-export class SlowLane<T extends Queued> {
+export class SlowQueue<T extends QueuedOperation> {
   readonly #timeoutMs: number;
   readonly #maxWeight: number;
   readonly #queue: T[] = [];
-  /** The number of waiting operations by key. */
+  /** Number of waiting operations, by key. */
   readonly #keys = new Map<string, number>();
   #inFlight = 0;
 
   /**
-   * A command weighs at most `maxWeight`, unless it is one operation. If it has no reply after
+   * A command with several operations weighs at most `maxWeight`. If a command has no reply after
    * `timeoutMs`, the next one is sent.
    */
   constructor(maxWeight: number, timeoutMs: number) {
@@ -44,8 +44,8 @@ export class SlowLane<T extends Queued> {
   }
 
   /**
-   * Sends as many commands as may be in flight. The promise of `send` must not reject. Calls
-   * `onRoom` when a reply makes room for another command.
+   * Sends as many commands as may be in flight. The promise of `send` must not reject. When a
+   * command has ended and operations wait, calls `onRoom`.
    */
   send(send: (operations: readonly T[]) => Promise<void>, onRoom: () => void): void {
     while (this.#queue.length > 0 && this.#inFlight <= this.#queue.length / WAITING_PER_COMMAND) {
