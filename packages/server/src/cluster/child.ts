@@ -1,41 +1,45 @@
-/** A process of the service as the supervisor sees it, from its start until its exit. */
+/**
+ * A child process (worker or store process) as seen by the supervisor, which runs this code. The
+ * supervisor calls the child over Node's IPC channel and receives its heartbeats. If the child
+ * hangs, it is killed. When it has exited, all calls to it are rejected and `exited` resolves.
+ */
 import { type ChildProcess, fork, type StdioOptions } from 'node:child_process';
 import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { monotonicMs } from '../clock.ts';
 import { withTimeout } from '../with-timeout.ts';
-import { HUNG_MS, HUNG_STARVED_MS, isHeartbeat, type Watched } from './heartbeat.ts';
+import { HUNG_MS, HUNG_STARVED_MS, isHeartbeat, type WatchedProcess } from './heartbeat.ts';
 import { ProcessState } from './process-state.ts';
 import { type Port, RpcChannel } from './rpc-channel.ts';
 
-/** How long the supervisor waits for the last messages of a process that has exited. */
+/** How long the supervisor waits for the last messages of a child process that has exited. */
 const DISCONNECT_MS = 1000;
 
-export interface Exit {
+export interface ExitStatus {
   readonly code: number | null;
   readonly signal: string | null;
-  /** Silence for which it was killed; undefined if it exited by itself. */
+  /** Time without a heartbeat for which the process was killed; undefined if it was not. */
   readonly silentMs: number | undefined;
 }
 
-export class Child implements Watched {
+export class Child implements WatchedProcess {
   readonly rpc: RpcChannel;
   /** Resolves when the process has exited and all its messages have been read. */
-  readonly exited: Promise<Exit>;
+  readonly exited: Promise<ExitStatus>;
   protected readonly process: ChildProcess;
   readonly #startedMs = monotonicMs();
   #lastBeatMs = this.#startedMs;
   #silentMs: number | undefined = undefined;
-  /** Set during a silence. */
+  /** Set while heartbeats are overdue. */
   #processState: ProcessState | undefined = undefined;
   protected state: 'starting' | 'serving' | 'stopping' = 'starting';
 
-  /** `program` is built code, also if this process runs TypeScript. */
+  /** `program` is the path of a compiled file, even if the supervisor runs from TypeScript. */
   constructor(program: string, args: readonly string[], stdio: StdioOptions) {
     this.process = fork(program, args, {
       stdio,
       serialization: 'json',
-      // Two processes cannot be inspected on one port.
+      // Two processes cannot listen on one inspector port.
       execArgv: process.execArgv.filter((flag) => !flag.startsWith('--inspect')),
     });
     this.rpc = new RpcChannel(this.process as Port);
@@ -43,7 +47,7 @@ export class Child implements Watched {
     this.exited = this.#exit();
   }
 
-  async #exit(): Promise<Exit> {
+  async #exit(): Promise<ExitStatus> {
     const { process } = this;
     const [code, signal] = await new Promise<[number | null, string | null]>((resolve) => {
       process.once('exit', (...status) => resolve(status));
@@ -51,8 +55,8 @@ export class Child implements Watched {
       process.on('error', () => this.pid === 0 && resolve([null, null]));
     });
     if (process.connected) {
-      // Bounded by a timer, which also keeps this process running: Node unreferences the channel of
-      // a child process that a socket was sent to, and would exit with code 13 (unsettled await).
+      // The timer also keeps the supervisor running: Node unreferences the channel of a child that
+      // a socket was sent to, and would exit with code 13 (unsettled await).
       const disconnected = new Promise<void>((resolve) => process.once('disconnect', resolve));
       await withTimeout(DISCONNECT_MS, disconnected);
     }
@@ -80,7 +84,7 @@ export class Child implements Watched {
     return this.#lastBeatMs;
   }
 
-  /** Called when the process has replied to its first request. */
+  /** Called when the process has replied to `start`, `load` or `open`. */
   protected markServing(): void {
     if (this.state === 'starting') this.state = 'serving';
     this.markAlive();
@@ -91,12 +95,14 @@ export class Child implements Watched {
     this.#processState = undefined;
   }
 
-  /** Kills the process if it hangs. SIGKILL also ends a stopped process. */
+  /**
+   * Kills the process if it hangs: at once if it is stopped (SIGSTOP, debugger), after
+   * `HUNG_STARVED_MS` if it is starting or waits for CPU time, otherwise after `HUNG_MS`.
+   */
   onSilence(silentMs: number): void {
-    // A process that is shutting down has its own deadline.
+    // `WorkerHandle.stop` has its own timeout.
     if (this.state === 'stopping' || this.#silentMs !== undefined) return;
     this.#processState ??= new ProcessState(this.pid);
-    // Waiting does not help a stopped process.
     if (!this.#processState.isStopped()) {
       const isStarved = this.state === 'starting' || this.#processState.isStarved();
       if (silentMs < (isStarved ? HUNG_STARVED_MS : HUNG_MS)) return;
@@ -109,13 +115,14 @@ export class Child implements Watched {
     return this.process.stdio[fd] as Duplex;
   }
 
-  /** Hands a socket over. The process has it when it has read the message. */
+  /** Sends a socket to the process with a message. Closes the socket if that fails. */
   protected pass(message: object, socket: Duplex): void {
     this.process.send(message, socket as Socket, {}, (error) => {
       if (error !== null) socket.destroy();
     });
   }
 
+  /** Sends SIGKILL, which also ends a stopped process. */
   kill(): void {
     this.process.kill('SIGKILL');
   }

@@ -1,43 +1,47 @@
 /**
- * Accepts connections and hands them to the workers in turn, so that each has equally many: if the
- * workers accepted from one socket, the fastest would get most. It also makes a graceful shutdown
- * simple: once the listeners are closed, every connection is at a worker.
+ * Runs in the supervisor: accepts connections and hands each to a worker over IPC. The worker
+ * confirms each connection that it has received. If the workers accepted from one socket
+ * themselves, the fastest would get most connections.
  *
- * Only responsive workers get connections, those with the fewest unconfirmed ones first. A worker
- * that stops confirming gets no more than a few. If no worker is ready, connections wait here.
+ * The ready worker with the fewest unconfirmed connections gets the next one; equal workers take
+ * turns. A worker that hangs stops confirming and is not ready until it confirms again. If it
+ * exits, its unconfirmed connections are handed to other workers. If no worker is ready,
+ * connections wait here.
  */
 import { type AddressInfo, createServer, type Server, type Socket } from 'node:net';
 import type { ListenerName } from '../http/connection-source.ts';
 import { drainBacklog } from '../http/drain-backlog.ts';
 import type { Listen } from '../settings.ts';
 
-/** Accepted connections that may wait for a worker. Further ones are closed. */
+/** Maximum number of connections that wait for a worker. Further ones are closed. */
 const MAX_WAITING = 1024;
 
-export interface Accepted {
+export interface AcceptedConnection {
   readonly listener: ListenerName;
   readonly socket: Socket;
 }
 
 export interface ConnectionTarget {
   readonly isReady: boolean;
-  /** Connections that were handed over and not confirmed yet. */
+  /** Number of connections that were handed over and are not confirmed yet. */
   readonly unconfirmed: number;
-  handOver(connection: Accepted): void;
+  handOver(connection: AcceptedConnection): void;
 }
 
 export class ConnectionBalancer {
   readonly #targets: () => readonly ConnectionTarget[];
   readonly #servers: Server[] = [];
-  #waiting: Accepted[] = [];
+  #waiting: AcceptedConnection[] = [];
   #acceptedCount = 0;
-  #turn = 0;
+  /** Index of the worker that is considered first for the next connection. */
+  #nextIndex = 0;
 
   /** `targets` returns the running workers. */
   constructor(targets: () => readonly ConnectionTarget[]) {
     this.#targets = targets;
   }
 
+  /** Listens on an address. `onError` receives later errors of accepting connections. */
   open(
     listener: ListenerName,
     { host, port }: Listen,
@@ -45,7 +49,7 @@ export class ConnectionBalancer {
   ): Promise<Listen> {
     const server = createServer({ pauseOnConnect: true, noDelay: true }, (socket) => {
       this.#acceptedCount++;
-      // A client may reset its connection before a worker has it.
+      // Without a listener, a client that resets its connection would end this process.
       socket.on('error', () => {});
       this.distribute([{ listener, socket }]);
     });
@@ -53,7 +57,7 @@ export class ConnectionBalancer {
       server.once('error', reject);
       server.listen({ host, port, backlog: 4096 }, () => {
         server.off('error', reject);
-        // For example EMFILE when a connection is accepted.
+        // For example EMFILE: too many open files to accept a connection.
         server.on('error', onError);
         this.#servers.push(server);
         resolve({ host, port: (server.address() as AddressInfo).port });
@@ -61,8 +65,8 @@ export class ConnectionBalancer {
     });
   }
 
-  /** Hands connections to workers, the oldest first. */
-  distribute(accepted: readonly Accepted[] = []): void {
+  /** Hands the waiting connections and `accepted` to ready workers, the oldest first. */
+  distribute(accepted: readonly AcceptedConnection[] = []): void {
     this.#waiting.push(...accepted);
     let count = 0;
     for (const connection of this.#waiting) {
@@ -75,20 +79,23 @@ export class ConnectionBalancer {
     for (const { socket } of this.#waiting.splice(MAX_WAITING)) socket.destroy();
   }
 
-  /** Returns the ready worker with the fewest unconfirmed connections; in turn if equal. */
+  /** Returns the ready worker with the fewest unconfirmed connections. */
   #nextTarget(): ConnectionTarget | undefined {
     const targets = this.#targets();
     let best: ConnectionTarget | undefined;
-    this.#turn++;
+    this.#nextIndex++;
     for (let offset = 0; offset < targets.length; offset++) {
-      const target = targets[(this.#turn + offset) % targets.length];
+      const target = targets[(this.#nextIndex + offset) % targets.length];
       if (!target.isReady) continue;
       if (best === undefined || target.unconfirmed < best.unconfirmed) best = target;
     }
     return best;
   }
 
-  /** Closes the listeners when all connections are at a worker, or after `timeoutMs`. */
+  /**
+   * Closes the listeners when all accepted connections are handed to workers, or after `timeoutMs`.
+   * Connections that still wait then are closed.
+   */
   async close(timeoutMs: number): Promise<void> {
     const isBusy = (): boolean => this.#waiting.length > 0;
     await drainBacklog({ accepted: () => this.#acceptedCount, timeoutMs, isBusy });

@@ -1,6 +1,6 @@
 /**
- * Exits when the supervisor has exited. The channel may be closed already: a supervisor can exit
- * while this process loads its modules, and 'disconnect' is not emitted again.
+ * Runs in workers and the store process: exits when the supervisor has exited. If that happened
+ * while this process loaded its modules, 'disconnect' was emitted before the listener was added.
  */
 export function exitWithSupervisor(): void {
   process.on('disconnect', () => process.exit(1));

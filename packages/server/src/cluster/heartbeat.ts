@@ -1,27 +1,32 @@
 /**
- * Heartbeats: each process of a service sends one to the supervisor ten times per second. The
- * supervisor kills and replaces a process that stays silent, because a stopped or looping process
- * never exits by itself.
+ * Heartbeats: workers and store processes send one to the supervisor every 100 ms
+ * (`sendHeartbeats`). The `Watchdog` of the supervisor reports processes whose heartbeats are
+ * overdue. The supervisor kills and replaces them, because a stopped or looping process never
+ * exits by itself. If the supervisor exits, its child processes exit too.
  */
 import { systemClock } from 'sluice';
 import { isRecord } from 'sluice/engine';
 import { monotonicMs } from '../clock.ts';
 
+/** Interval of the heartbeats. */
 export const BEAT_MS = 100;
-/** A worker that is silent for this long gets no new connections. If it is stopped it is killed. */
+/**
+ * A worker without a heartbeat for this long gets no new connections. A process that is stopped
+ * (SIGSTOP, debugger) is killed after this time.
+ */
 export const SUSPECT_MS = 3 * BEAT_MS;
-/** A process that is silent for this long is killed, unless it only waits for a processor. */
+/** A process without a heartbeat for this long is killed, unless it only waits for CPU time. */
 export const HUNG_MS = 2000;
-/** Limit for a process that waits for a processor, or is starting: it loads its modules first. */
+/** As `HUNG_MS`, for a process that waits for CPU time or is still loading its modules. */
 export const HUNG_STARVED_MS = 10_000;
-/** If the watchdog runs this late, unread heartbeats may lie in the sockets of its process. */
+/** If the watchdog runs this late, the supervisor may not have read all heartbeats yet. */
 const LATE_MS = 250;
 
-/** Sends heartbeats for as long as the process runs, with the fields that `stateOf` returns. */
+/** Sends heartbeats until this process exits. Each has the fields that `stateOf` returns. */
 export function sendHeartbeats(stateOf: () => object = () => ({})): void {
   const beat = (): void => {
     systemClock.schedule(BEAT_MS, beat);
-    // Without a supervisor the process exits.
+    // Without a supervisor, `exitWithSupervisor` ends the process.
     if (process.connected) process.send?.({ kind: 'alive', ...stateOf() }, () => {});
   };
   beat();
@@ -30,20 +35,21 @@ export function sendHeartbeats(stateOf: () => object = () => ({})): void {
 export const isHeartbeat = (message: unknown): message is Readonly<Record<string, unknown>> =>
   isRecord(message) && message.kind === 'alive';
 
-export interface Watched {
-  /** Monotonic time of the last heartbeat. */
+export interface WatchedProcess {
+  /** When the last heartbeat was received, as a monotonic time. */
   readonly lastBeatMs: number;
-  /** Restarts the silence from now. */
+  /** Sets `lastBeatMs` to now. */
   markAlive(): void;
-  /** Called every `BEAT_MS` during a silence longer than `SUSPECT_MS`. */
+  /** Called every `BEAT_MS` while the last heartbeat is older than `SUSPECT_MS`. */
   onSilence(silentMs: number): void;
 }
 
+/** Checks the heartbeats of child processes every `BEAT_MS`. */
 export class Watchdog {
-  readonly #watched: () => readonly Watched[];
+  readonly #watched: () => readonly WatchedProcess[];
   #cancel: () => void = () => {};
 
-  constructor(watched: () => readonly Watched[]) {
+  constructor(watched: () => readonly WatchedProcess[]) {
     this.#watched = watched;
   }
 
@@ -62,6 +68,7 @@ export class Watchdog {
   #check(lateMs: number): void {
     for (const each of this.#watched()) {
       const silentMs = monotonicMs() - each.lastBeatMs;
+      // After its own pause the supervisor gives every process the full time again.
       if (lateMs > LATE_MS) each.markAlive();
       else if (silentMs > SUSPECT_MS) each.onSilence(silentMs);
     }

@@ -1,9 +1,13 @@
-/** Newline-delimited JSON: each message is a list of values on one line. */
+/**
+ * Reads and writes lines of newline-delimited JSON, the format between workers and the store
+ * process. A line is one JSON list of values. `operations.ts` describes the values.
+ */
 import type { Duplex } from 'node:stream';
 
-/** Senders split batches at a fraction of this. */
+/** Senders start a new line long before this length, so a longer line is an error. */
 const MAX_LINE_LENGTH = 32 * 1024 * 1024;
 
+/** Thrown for a line that is not valid. The channel is closed then. */
 export class ProtocolError extends Error {
   constructor(message: string) {
     super(message);
@@ -12,8 +16,9 @@ export class ProtocolError extends Error {
 }
 
 /**
- * Calls `read` with the values of each line and sends the reply that it returns. Replies to the
- * lines of one chunk are sent in one write. After an error no further line is read.
+ * Calls `read` with the values of each line and writes the reply that it returns to the channel.
+ * Replies to the lines of one chunk are sent in one write. Calls `onError` once, for the first
+ * invalid line or error of `read`, and ignores all lines after it.
  */
 export function readLines(
   channel: Duplex,
@@ -53,17 +58,17 @@ function parseLine(line: string): readonly unknown[] {
   try {
     values = JSON.parse(line);
   } catch {
-    throw new ProtocolError('Expected a line of JSON');
+    throw new ProtocolError('Expected a line to be valid JSON');
   }
   if (Array.isArray(values)) return values;
-  throw new ProtocolError('Expected a list of values');
+  throw new ProtocolError('Expected a line to be a JSON list');
 }
 
-/** `JSON.stringify` escapes unpaired surrogates, so any text can be sent. */
-export const lineOf = (values: readonly unknown[]): string => `${JSON.stringify(values)}\n`;
+/** Returns a line for any values: `JSON.stringify` escapes unpaired surrogates. */
+export const formatLine = (values: readonly unknown[]): string => `${JSON.stringify(values)}\n`;
 
-/** Reads and validates a list of values in order. */
-export class Values {
+/** Reads the values of a line one after the other. Throws a `ProtocolError` for a wrong type. */
+export class ValueReader {
   #at = 0;
 
   constructor(private readonly values: readonly unknown[]) {}
@@ -72,7 +77,7 @@ export class Values {
     return this.#at >= this.values.length;
   }
 
-  /** The next value, without consuming it. */
+  /** The next value. Does not advance. */
   get next(): unknown {
     return this.values[this.#at];
   }
@@ -86,7 +91,7 @@ export class Values {
     if (Number.isSafeInteger(value) && (value as number) >= min && (value as number) <= max) {
       return value as number;
     }
-    throw new ProtocolError(`Expected an integer from ${min} to ${max}, got ${shown(value)}`);
+    throw new ProtocolError(`Expected an integer from ${min} to ${max}, got ${valueText(value)}`);
   }
 
   integerOrNull(min: number): number | null {
@@ -98,8 +103,8 @@ export class Values {
   text(): string {
     const value = this.values[this.#at++];
     if (typeof value === 'string') return value;
-    throw new ProtocolError(`Expected text, got ${shown(value)}`);
+    throw new ProtocolError(`Expected text, got ${valueText(value)}`);
   }
 }
 
-const shown = (value: unknown): string => `\`${String(JSON.stringify(value)).slice(0, 60)}\``;
+const valueText = (value: unknown): string => `\`${String(JSON.stringify(value)).slice(0, 60)}\``;

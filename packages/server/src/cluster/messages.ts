@@ -1,44 +1,51 @@
 /**
- * Messages between the supervisor, the workers and the store process. All are plain data.
+ * Messages over Node's IPC channels between the supervisor and its child processes. Workers send
+ * checks to the store process over channels of their own (`operations.ts`).
  *
- * Calls, which have a result (see `rpc-channel.ts`):
+ * Calls have a result and a timeout (see `rpc-channel.ts`):
  *
- *     supervisor to worker   slice      adds a slice of the next configuration
- *                            start      serve with these settings, the configuration that was sent
- *                                       in slices, and the changes made through the API
- *                            configure  apply the outcome of a reload, as above
+ *     supervisor to worker   slice      add a part of the next configuration
+ *                            start      serve with the configuration that was sent in slices, and
+ *                                       with these settings and changes made through the API
+ *                            configure  apply the outcome of a reload; a valid configuration was
+ *                                       sent in slices before
  *                            override   apply an override that was set or deleted through the API
  *                            shadow     apply a shadow override
  *                            query      run a handler of the process group (metrics, top keys)
  *                            stop       complete the requests in flight, then exit
  *     worker to supervisor   reload     reload the files for all workers
  *                            override   an override was set or deleted through this worker's API
- *                            shadow     a shadow override was set
- *                            gather     query all workers
- *     supervisor to store    load       returns when the modules are loaded
- *                            open       open the embedded store with these settings
+ *                            shadow     a shadow override was set through this worker's API
+ *                            gather     run a query on all workers and return their results
+ *     supervisor to store    load       reply when the modules are loaded
+ *       process              open       create the store and serve the workers
  *
- * Notifications: `alive`, a heartbeat; `connection` with a socket, for a worker, which confirms it
- * with `taken`; `store` with the worker's end of a channel to the store process; `channel` with the
- * other end, for the store process; `violation` from the store process, if a worker has violated
- * the protocol.
+ * Notifications have no result:
+ *
+ *     child to supervisor    alive       heartbeat; that of the store process has its sizes
+ *     worker to supervisor   received    the connection with this id has arrived
+ *     store to supervisor    violation   a worker sent an invalid line and must be killed
+ *     supervisor to worker   connection  a client's socket
+ *                            store       a socket to a new store process
+ *     supervisor to store    channel     a socket to a new worker
  */
 import type { ConfigProblem, OverrideConfig } from '../config/model.ts';
 import type { ListenerName } from '../http/connection-source.ts';
 import type { Listen, Settings } from '../settings.ts';
 import type { ShadowOverride } from '../shadow-overrides.ts';
 
-export interface StartOrder {
+/** Body of the call `start`. */
+export interface StartParameters {
   readonly settings: Settings;
-  /** Reloads since the start of the service, by result. */
+  /** Number of reloads since the start of the service, by result. */
   readonly reloads: ReloadCounts;
   readonly overrides: readonly OverrideConfig[];
   readonly shadowOverrides: readonly ShadowOverride[];
-  /** Whether the overrides are saved in a file. */
+  /** Whether all overrides are saved in the overrides file. */
   readonly isSaved: boolean;
-  /** Addresses that the supervisor listens on. */
+  /** Host and port of each listener of the supervisor. */
   readonly listeners: Listeners;
-  /** Number of the worker, for the log. */
+  /** Slot of the worker (see `process-slot.ts`), for the log. */
   readonly worker: number;
 }
 
@@ -47,37 +54,39 @@ export interface ReloadCounts {
   readonly failed: number;
 }
 
-export interface StoreOrder {
+/** Body of the call `open`. */
+export interface StoreParameters {
   readonly maxKeys: number;
-  /** Evictions of the store processes before it. */
+  /** Number of keys that earlier store processes evicted. */
   readonly evicted: number;
-  /** Slots of the running workers. */
+  /** Slots of the workers whose channels the process was started with. */
   readonly workers: readonly number[];
 }
 
 export type Listeners = Readonly<Partial<Record<ListenerName, Listen>>>;
 
-/** Outcome of a reload. Without problems, the configuration was sent in slices. */
+/** Outcome of a reload. If `problems` is empty, the configuration was sent in slices. */
 export interface ReloadOutcome {
   readonly problems: readonly ConfigProblem[];
   readonly fingerprint?: string | undefined;
-  /** Set if the files have the bytes of the last reload. */
+  /** Set if the files are the same as at the last reload. */
   readonly isUnchanged?: boolean;
 }
 
-/** Without `override` it was deleted. */
+/** An override that was set, or deleted if `override` is missing. */
 export interface OverrideChange {
   readonly policy: string;
   readonly key: string;
   readonly override?: OverrideConfig;
 }
 
-/** A change made through the API, by the name of the call that carries it. */
+/** Names of the calls that send a change made through the API. */
 export type ApiChangeName = 'override' | 'shadow';
 export type ApiChange = OverrideChange | ShadowOverride;
 
-/** Returned when all workers have applied a change. */
+/** Result of sending a change, when all workers have applied it. */
 export interface ApiChangeResult {
+  /** Whether the change is saved in the overrides file. */
   readonly isSaved: boolean;
 }
 
@@ -87,15 +96,15 @@ export interface GroupQuery {
 }
 
 /** Timeouts of calls between the supervisor and the workers. */
-export const DEADLINE_MS = {
+export const CALL_TIMEOUT_MS = {
   start: 30_000,
   reload: 30_000,
   change: 5000,
   query: 5000,
 };
 
-/** File descriptor of a worker's first channel to the store process; 3 is Node's own channel. */
+/** In a worker: file descriptor of its first channel to the store process. 3 is the IPC channel. */
 export const STORE_FD = 4;
 
-/** File descriptor, in the store process, of the channel to the worker in a slot. */
+/** In the store process: returns the file descriptor of the channel to the worker in a slot. */
 export const storeChannelFd = (slot: number): number => STORE_FD + slot - 1;

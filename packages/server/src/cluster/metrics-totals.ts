@@ -1,14 +1,15 @@
 /**
- * Metrics of all workers. A counter never decreases, because Prometheus would take that for a
- * restart: counters of exited workers are kept, and for a worker that does not reply in time the
- * last reading is used.
+ * Runs in the supervisor: requests the metrics of all workers, when a client reads `/metrics` and
+ * every 5 s. If a worker does not reply in time, its last metrics are used. When it exits, the last
+ * values of its counters are kept: a counter that decreases would look like a restart to
+ * Prometheus.
  */
 import { systemClock } from 'sluice';
 import type { MetricsData } from '../observe/metrics.ts';
 
-/** Interval of background readings, which bounds what is lost if a worker exits. */
+/** Counts of the last 5 s at most are lost if a worker exits. */
 const READ_MS = 5000;
-/** Maximum number of series kept of exited workers, per metric. */
+/** Maximum number of label combinations kept of exited workers, per metric. */
 const MAX_SERIES = 20_000;
 
 type Metric = MetricsData[number] & { readonly aggregator?: string };
@@ -20,11 +21,12 @@ export class MetricsTotals<W extends object> {
   readonly #exited = new Map<string, ExitedMetric>();
   #cancel: () => void = () => {};
 
-  /** `read` resolves to the metrics of a worker. */
+  /** `read` requests the metrics of one worker. */
   constructor(read: (worker: W) => Promise<unknown>) {
     this.#read = read;
   }
 
+  /** Reads the metrics every 5 s. `workers` returns the running workers. */
   start(workers: () => readonly W[]): void {
     this.#cancel = systemClock.schedule(READ_MS, () => {
       void this.gather(workers());
@@ -36,7 +38,7 @@ export class MetricsTotals<W extends object> {
     this.#cancel();
   }
 
-  /** Resolves to the metrics of each worker, and those of exited workers. */
+  /** Resolves to the metrics of each worker, followed by the totals of all exited workers. */
   async gather(workers: readonly W[]): Promise<readonly MetricsData[]> {
     await Promise.all(
       workers.map(async (worker) => {
@@ -47,7 +49,7 @@ export class MetricsTotals<W extends object> {
     return [...this.#last.values(), [...this.#exited.values()].map((each) => each.data)];
   }
 
-  /** Keeps the counters of a worker that exited. */
+  /** Adds the counters of a worker that exited to the totals. */
   keepExited(worker: W): void {
     const metrics = (this.#last.get(worker) ?? []) as readonly Metric[];
     this.#last.delete(worker);
@@ -60,7 +62,7 @@ export class MetricsTotals<W extends object> {
   }
 }
 
-/** Gauges of exited workers are dropped. */
+/** Whether a metric is kept after an exit. A gauge describes a running process and is dropped. */
 const isCounter = ({ type }: Metric): boolean =>
   ['counter', 'histogram'].includes(String(type).toLowerCase());
 
@@ -78,7 +80,7 @@ class ExitedMetric {
   }
 
   add(values: readonly MetricValue[]): void {
-    // All workers report the same value for these.
+    // `max` is set for counters that have the same value in all workers, such as reloads.
     const isMax = this.#metric.aggregator === 'max';
     for (const value of values) {
       const id = JSON.stringify([value.metricName, Object.entries(value.labels).sort()]);

@@ -1,37 +1,44 @@
 /**
- * Protocol between workers and the store process. A line is a flat list with all operations of one
- * turn of the worker's event loop:
+ * Protocol between workers (`remote-store.ts`) and the store process (`store-server.ts`). A worker
+ * sends all operations of one turn of its event loop as one line: a flat JSON list, in which each
+ * operation is a number of `KIND` followed by its parameters. The store process replies with one
+ * line, in the order of the requests.
  *
- *     define  id name algorithm windowMs bucketMs limit   no result; the limit is 0 if keys differ
- *     time    nowMs                                       no result; for the rest of the line
- *     check   count LIMIT*count                           RESULT*count
- *     peek    count LIMIT*count                           RESULT*count
- *     once    name CLIENT count LIMIT*count               CLIENT (capacity RESULT)*count
- *     adjust  ADJUSTMENT                                  change
- *     settle  receipt CLIENT count ADJUSTMENT*count       1 change*count, or 0 if it was used
- *     reset   id key                                      0
- *     inspect id limit capacity key                       state, or 0
+ *     operation    parameters                                     results
+ *     define       policy name algorithm windowMs bucketMs limit  none
+ *     time         nowMs                                          none
+ *     check        count LIMIT*count                              RESULT*count
+ *     peek         count LIMIT*count                              RESULT*count
+ *     checkWithId  id client count LIMIT*count                    client (capacity RESULT)*count
+ *     adjust       ADJUSTMENT                                     change
+ *     settle       receipt client count ADJUSTMENT*count          1 change*count; 0 if used before
+ *     reset        policy key                                     0
+ *     inspect      policy limit capacity key                      state; 0 if the key has none
  *
- *     LIMIT   id limit capacity key cost
- *     ADJUSTMENT  LIMIT chargedAtMs delta
- *     RESULT  retryAfterMs remaining resetAfterMs laterMs
- *     CLIENT  the client that a record is accounted to; empty if there is none
+ *     LIMIT        policy limit capacity key cost
+ *     ADJUSTMENT   LIMIT chargedAtMs delta
+ *     RESULT       retryAfterMs remaining resetAfterMs laterMs
  *
- * `define` assigns a number to a policy; defining a number again deletes those after it. `laterMs`
- * is the time of the decision minus `nowMs`: a key never goes back in time, so the decision may be
- * later. The reply is a line with the time, figures of the store, and the results in order:
+ * - `define` assigns the number `policy` to a policy, for this channel. Its `limit` is 0 if keys
+ *   have different limits. Assigning a number again deletes all higher numbers.
+ * - `time` sets the time of all later operations of the line. Default: the store process's clock.
+ * - `client` is the client whose memory an id or a receipt counts towards; empty if there is none.
+ * - `laterMs` is the time of the decision minus the time of the reply. The times of a key never
+ *   decrease, so a decision can be later than the clock.
+ *
+ * The reply has the time, the sizes of the store, and the results of all operations:
  *
  *     nowMs size evicted guaranteedKeys results...
  *
- * `guaranteedKeys` is null if the store does not have it. A failed operation has an object with its
- * error as the result.
+ * `guaranteedKeys` is null if the store has no such number. The result of a failed operation is an
+ * object with the error.
  */
 export const KIND = {
   define: 0,
   time: 1,
   check: 2,
   peek: 3,
-  once: 4,
+  checkWithId: 4,
   adjust: 5,
   reset: 6,
   inspect: 7,
@@ -41,13 +48,13 @@ export const KIND = {
 /** Maximum number of limits in a check, and of adjustments in a receipt. */
 export { MAX_LIMITS } from 'sluice/engine';
 
-/** Maximum number of defined policies. A worker then starts again from 0. */
-export const MAX_DEFINED = 1024;
+/** Maximum number of policies on one channel. After that, a worker starts again from number 0. */
+export const MAX_CHANNEL_POLICIES = 1024;
 
 /** The result of a failed operation. */
 export interface OperationError {
   readonly error: string;
 }
 
-export const isError = (value: unknown): value is OperationError =>
+export const isOperationError = (value: unknown): value is OperationError =>
   typeof value === 'object' && value !== null && 'error' in value;

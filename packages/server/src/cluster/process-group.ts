@@ -1,24 +1,28 @@
-/** The processes that serve together, as one of them sees them. */
+/**
+ * Used by the service to reach all processes that serve together: the workers of `--workers`, or
+ * only itself. With workers, each call goes through the supervisor, which leaves out workers that
+ * do not reply in time.
+ */
 import type { Configuration } from '../configuration.ts';
 import type { DecisionService } from '../decision-service.ts';
 import type { ConnectionSource } from '../http/connection-source.ts';
 
 export interface ProcessGroup {
-  /** Undefined if the process accepts connections itself. */
+  /** Hands over connections; undefined if the process accepts connections itself. */
   readonly source: ConnectionSource | undefined;
-  /** Applies the shared state before the process serves. */
+  /** Called once, before the process serves. Applies and shares changes made through the API. */
   join(decisionService: DecisionService, configuration: Configuration): void;
-  /** Sets this process's handler for a query. */
+  /** Sets the function that handles a query in this process. */
   handle(query: string, handler: (detail: unknown) => unknown): void;
-  /** Resolves to the results of all processes, this one included. Omits those that failed. */
+  /** Runs a query in all processes. Resolves to the results, without those of failed processes. */
   gather(query: string, detail?: unknown): Promise<readonly unknown[]>;
-  /** Resolves when all processes have applied the changes made through this one's API. */
+  /** Resolves when all processes have applied the changes made through this process's API. */
   synced(): Promise<void>;
-  /** Whether the changes are saved in the group's file; undefined if this process has its own. */
+  /** Whether all changes are in the overrides file; undefined if this process writes the file. */
   readonly isSaved: boolean | undefined;
 }
 
-/** A process that serves alone. */
+/** The group of a process without other workers. */
 export class SingleProcess implements ProcessGroup {
   readonly #handlers = new Map<string, (detail: unknown) => unknown>();
   readonly source = undefined;

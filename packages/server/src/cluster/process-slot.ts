@@ -1,10 +1,11 @@
 /**
- * Keeps one process running: a process that exits is replaced, after a pause that doubles if the
- * next one also exits early. Each exit is logged once.
+ * Runs in the supervisor. A slot is the place of one child process, such as worker 3. If the
+ * process exits or is killed because it hangs, the slot logs it and starts a new process: at once,
+ * or after a pause that doubles with each process that exits within 5 s.
  */
 import { systemClock } from 'sluice';
 import type { Logger } from '../observe/log.ts';
-import type { Child, Exit } from './child.ts';
+import type { Child, ExitStatus } from './child.ts';
 
 /** A process that ran for this long is replaced without a pause. */
 const STEADY_MS = 5000;
@@ -14,11 +15,12 @@ const MAX_PAUSE_MS = 10_000;
 export interface ProcessSlotOptions<P extends Child> {
   /** Name of the process in log messages. */
   readonly name: string;
-  /** Fields of each log line. */
+  /** Fields that are added to each log line. */
   readonly fields: object;
   readonly log: Logger;
+  /** Starts the process. */
   create(): P;
-  /** Resolves when the process serves. */
+  /** Has the new process start to serve. Resolves when it serves. */
   start(child: P): Promise<void>;
   onExit(child: P): void;
 }
@@ -26,8 +28,8 @@ export interface ProcessSlotOptions<P extends Child> {
 export class ProcessSlot<P extends Child> {
   readonly #options: ProcessSlotOptions<P>;
   #child: P | undefined = undefined;
-  /** Consecutive exits soon after the start. */
-  #failures = 0;
+  /** Number of consecutive processes that exited within `STEADY_MS`. */
+  #earlyExits = 0;
   #startError: unknown = undefined;
   #isClosed = false;
   #cancel: () => void = () => {};
@@ -41,13 +43,13 @@ export class ProcessSlot<P extends Child> {
     return this.#child;
   }
 
-  /** Starts a process. Resolves when it serves. */
+  /** Starts a process. Resolves when it serves; kills it and rejects if it cannot start. */
   async fill(): Promise<void> {
     const { create, start } = this.#options;
     const child = create();
     this.#child = child;
     this.#startError = undefined;
-    void child.exited.then((exit) => this.#exited(child, exit));
+    void child.exited.then((exit) => this.#onExit(child, exit));
     try {
       await start(child);
     } catch (error) {
@@ -57,15 +59,15 @@ export class ProcessSlot<P extends Child> {
     }
   }
 
-  /** Starts a process after a pause, unless the slot is closed before. */
+  /** Starts a process after a pause, unless the slot is closed meanwhile. */
   fillAfter(pauseMs: number): void {
     this.#schedule(pauseMs, () => {
-      // A process that cannot start exits; the exit is logged and starts the next attempt.
+      // `#onExit` logs a process that cannot start, and schedules the next attempt.
       this.fill().catch(() => {});
     });
   }
 
-  /** Removes and returns the process, if it serves. The slot is empty until `fill`. */
+  /** Removes and returns the process if it serves. The slot then stays empty until it is filled. */
   take(): P | undefined {
     const child = this.#child;
     if (!child?.isServing) return undefined;
@@ -73,32 +75,32 @@ export class ProcessSlot<P extends Child> {
     return child;
   }
 
-  /** Stops replacing. */
+  /** Starts no further process. */
   close(): void {
     this.#isClosed = true;
     this.#cancel();
   }
 
-  #exited(child: P, exit: Exit): void {
+  #onExit(child: P, exit: ExitStatus): void {
     if (this.#child !== child) return;
     this.#child = undefined;
     this.#options.onExit(child);
     if (this.#isClosed) return;
-    this.#failures = child.ageMs >= STEADY_MS ? 0 : this.#failures + 1;
-    const pauseMs =
-      this.#failures === 0 ? 0 : Math.min(FIRST_PAUSE_MS * 2 ** (this.#failures - 1), MAX_PAUSE_MS);
+    this.#earlyExits = child.ageMs >= STEADY_MS ? 0 : this.#earlyExits + 1;
+    const exits = this.#earlyExits;
+    const pauseMs = exits === 0 ? 0 : Math.min(FIRST_PAUSE_MS * 2 ** (exits - 1), MAX_PAUSE_MS);
     this.#logExit(child, exit, pauseMs);
     this.#schedule(pauseMs, () => void this.#replace());
   }
 
-  /** Replaces a start that is scheduled, so that the slot never starts two processes. */
+  /** Cancels the scheduled start, if any, so that the slot never starts two processes. */
   #schedule(pauseMs: number, start: () => void): void {
     if (this.#isClosed) return;
     this.#cancel();
     this.#cancel = systemClock.schedule(pauseMs, start);
   }
 
-  #logExit({ pid, isServing }: P, exit: Exit, pauseMs: number): void {
+  #logExit({ pid, isServing }: P, exit: ExitStatus, pauseMs: number): void {
     const { name, fields, log } = this.#options;
     const { code, signal, silentMs } = exit;
     const all = { ...fields, pid, pauseMs };
@@ -114,7 +116,7 @@ export class ProcessSlot<P extends Child> {
       await this.fill();
       log.info({ ...fields, pid: this.#child?.pid }, `${name} replaced`);
     } catch {
-      // The exit that follows is logged, and starts the next attempt.
+      // `#onExit` logs the failed start, and schedules the next attempt.
     }
   }
 }

@@ -1,35 +1,38 @@
 /**
- * Distinguishes a silent process that hangs from one that waits for a processor. On an overloaded
- * machine a process may not run for seconds, and replacing it would add to the load.
+ * Used by the supervisor to find out whether a process that sends no heartbeats hangs or is only
+ * waiting for CPU time. On an overloaded machine a process may not run for seconds, and replacing
+ * it would add to the load.
  */
 import { readFileSync } from 'node:fs';
 import { monotonicMs } from '../clock.ts';
 
-/** The unit of processor time in /proc, on every architecture. */
+/** Unit of the CPU times in /proc/PID/stat: 1/100 s on all usual architectures. */
 const TICK_MS = 10;
-/** A runnable process that gets less than this share of a processor is starved. */
+/** A runnable process that gets at most this share of a CPU is starved. */
 const STARVED_SHARE = 0.5;
 
 interface Sample {
   readonly atMs: number;
   /** `R` runnable, `T` stopped, `t` stopped by a debugger, `S` sleeping. */
   readonly state: string;
-  readonly usedMs: number;
+  /** CPU time that the process has used since its start. */
+  readonly cpuMs: number;
 }
 
-/** Returns undefined where there is no /proc, or no such process. */
-function sampleOf(pid: number): Sample | undefined {
+/** Returns undefined if the system has no /proc or the process has exited. */
+function readSample(pid: number): Sample | undefined {
   try {
     const text = readFileSync(`/proc/${pid}/stat`, 'latin1');
     // The process name, in parentheses, may itself contain parentheses and spaces.
     const fields = text.slice(text.lastIndexOf(')') + 2).split(' ');
-    const usedMs = (Number(fields[11]) + Number(fields[12])) * TICK_MS;
-    return { atMs: monotonicMs(), state: fields[0], usedMs };
+    const cpuMs = (Number(fields[11]) + Number(fields[12])) * TICK_MS;
+    return { atMs: monotonicMs(), state: fields[0], cpuMs };
   } catch {
     return undefined;
   }
 }
 
+/** The state of one process, from the first overdue heartbeat on. Always false without /proc. */
 export class ProcessState {
   readonly #pid: number;
   #first: Sample | undefined = undefined;
@@ -38,17 +41,20 @@ export class ProcessState {
     this.#pid = pid;
   }
 
-  /** Whether it was stopped, by SIGSTOP or a debugger. */
+  /** Whether SIGSTOP or a debugger has stopped the process. */
   isStopped(): boolean {
-    return /^[Tt]$/.test(sampleOf(this.#pid)?.state ?? '');
+    return /^[Tt]$/.test(readSample(this.#pid)?.state ?? '');
   }
 
-  /** Whether it is runnable and has been starved since the first call. */
+  /**
+   * Whether the process is runnable and has had at most half a CPU since the first call of
+   * `isStarved`. The first call has nothing to compare with and returns true if it is runnable.
+   */
   isStarved(): boolean {
-    const now = sampleOf(this.#pid);
+    const now = readSample(this.#pid);
     this.#first ??= now;
     if (now === undefined || this.#first === undefined || now.state !== 'R') return false;
-    const { atMs, usedMs } = this.#first;
-    return now.usedMs - usedMs <= STARVED_SHARE * (now.atMs - atMs);
+    const { atMs, cpuMs } = this.#first;
+    return now.cpuMs - cpuMs <= STARVED_SHARE * (now.atMs - atMs);
   }
 }

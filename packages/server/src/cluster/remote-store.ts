@@ -1,6 +1,9 @@
 /**
- * Client of the store process. Sends all operations of one turn of the event loop as one line, and
- * reads the results from one line. Keeps no counters.
+ * Runs in a worker: the client of one store process. Collects all operations of one turn of the
+ * event loop into one line (format: `operations.ts`), sends it, and reads the results from the line
+ * of the reply. If the store process exits or replies with an invalid line, all operations in
+ * flight and all further ones are rejected. There is no timeout here: the failure policy around the
+ * store has one.
  */
 import type { Duplex } from 'node:stream';
 import {
@@ -26,49 +29,56 @@ import {
   type Recipient,
   type SentCommand,
 } from 'sluice/engine';
-import { lineOf, ProtocolError, readLines, Values } from './lines.ts';
-import { isError, KIND, MAX_DEFINED, MAX_LIMITS } from './operations.ts';
+import { formatLine, ProtocolError, readLines, ValueReader } from './lines.ts';
+import { isOperationError, KIND, MAX_CHANNEL_POLICIES, MAX_LIMITS } from './operations.ts';
 
-/** A longer line is sent before the turn ends, so that other workers do not wait for it. */
+/** A longer line is sent before the turn ends, so that other workers wait less. */
 const LONG_LINE_VALUES = 8192;
-/** Bounds of the operations in flight, and of the total length of their lines. */
+/** Maximum number of operations in flight, and of characters in their lines. */
 const MAX_WAITING = 100_000;
 export const MAX_WAITING_CHARACTERS = 32 * 1024 * 1024;
 
-/** A line in flight. `length` is in characters. */
+/** A line that was sent and has no reply yet. */
 interface SentLine {
   readonly operations: readonly Operation[];
+  /** In characters. */
   readonly length: number;
   readonly command: SentCommand;
 }
 
-/** Has methods instead of function fields, to allocate one object per decision instead of four. */
+/**
+ * An operation that waits for its results. Checks implement it as a class with methods, which
+ * allocates one object per decision instead of four.
+ */
 interface Operation {
   /** Called when the line of the operation is sent. */
   sent(command: SentCommand): void;
-  /** Reads its results and settles the call. */
-  read(results: Values, nowMs: number): void;
+  /** Reads the results of the operation and resolves the promise of its caller. */
+  read(results: ValueReader, nowMs: number): void;
   failed(error: unknown): void;
 }
 
 export class RemoteStore implements Store {
   readonly #channel: Duplex;
   readonly #numbers = new PolicyNumbers();
-  /** The line that is being built. */
+  /** Values of the line that is being built. */
   #values: unknown[] = [];
+  /** Operations in the line that is being built. */
   #operations: Operation[] = [];
+  /** Time of the last operation in that line, if its caller has set one. */
   #givenMs: number | undefined = undefined;
   #isScheduled = false;
-  /** Lines in flight. Replies arrive in this order. */
+  /** Lines without a reply yet. Replies arrive in this order. */
   readonly #sent: SentLine[] = [];
-  /** Operations of the oldest line whose results have been read. */
+  /** Number of operations of the oldest line whose results have been read. */
   #completed = 0;
+  /** Number of operations in flight, and of characters in their lines. */
   #waiting = 0;
   #waitingCharacters = 0;
   #size = 0;
   #evicted = 0;
   #guaranteedKeys: number | undefined = undefined;
-  /** Set when the channel is closed. */
+  /** Rejects all operations once it is set, when the channel is closed. */
   #closed: SluiceError | undefined = undefined;
 
   constructor(channel: Duplex) {
@@ -77,21 +87,22 @@ export class RemoteStore implements Store {
       this.#fail(error);
       channel.destroy();
     };
-    readLines(channel, (values) => this.#read(new Values(values)), fail);
+    readLines(channel, (values) => this.#read(new ValueReader(values)), fail);
     channel.on('error', fail);
     channel.on('close', () => this.#fail(new Error('the channel was closed')));
   }
 
-  /** As of the last reply, like `evicted`. */
+  /** Number of keys in the last reply. */
   get size(): number {
     return this.#size;
   }
 
+  /** Number of evicted keys in the last reply. */
   get evicted(): number {
     return this.#evicted;
   }
 
-  /** As of the last reply; undefined before the first one. */
+  /** Number of guaranteed keys in the last reply; undefined before the first reply. */
   get guaranteedKeys(): number | undefined {
     return this.#guaranteedKeys;
   }
@@ -108,7 +119,7 @@ export class RemoteStore implements Store {
     const { limits, peek, id, client = '' } = check;
     if (!this.#add(new CheckOperation(check, recipient), nowMs, limits.length)) return;
     for (const { policy } of limits) this.#numbers.define(policy, this.#values);
-    if (id !== undefined) this.#values.push(KIND.once, id, client, limits.length);
+    if (id !== undefined) this.#values.push(KIND.checkWithId, id, client, limits.length);
     else this.#values.push(peek ? KIND.peek : KIND.check, limits.length);
     for (const limit of limits) this.#pushLimit(limit);
   }
@@ -129,7 +140,7 @@ export class RemoteStore implements Store {
     return this.#request([adjustment.policy], nowMs, readNumber, write, onSent);
   }
 
-  /** One operation for all adjustments, so that the store applies all or none. */
+  /** Sends one operation for all adjustments, so that the store applies all or none. */
   async adjustOnce(
     id: string,
     adjustments: readonly Adjustment[],
@@ -143,7 +154,7 @@ export class RemoteStore implements Store {
       throw expected('ERR_INVALID_RECEIPT', what, adjustments);
     }
     const policies = adjustments.map(({ policy }) => policy);
-    const read = (results: Values): readonly number[] | undefined =>
+    const read = (results: ValueReader): readonly number[] | undefined =>
       results.integer(0, 1) === 0 ? undefined : Array.from({ length }, () => readNumber(results));
     const write = (): void => {
       this.#values.push(KIND.settle, id, client, length);
@@ -188,15 +199,16 @@ export class RemoteStore implements Store {
     this.#values.push(atMs, delta);
   }
 
+  /** Adds an operation: `write` adds its values to the line, `read` parses its results. */
   #request<T>(
     policies: readonly Policy[],
     nowMs: number | undefined,
-    read: (results: Values) => T,
+    read: (results: ValueReader) => T,
     write: () => void,
     onSent: OnSent = () => {},
   ): Promise<T> {
     return new Promise<T>((resolve, reject) => {
-      const settle = (results: Values): void => resolve(read(results));
+      const settle = (results: ValueReader): void => resolve(read(results));
       const operation = { sent: onSent, read: settle, failed: reject };
       if (!this.#add(operation, nowMs, policies.length)) return;
       for (const policy of policies) this.#numbers.define(policy, this.#values);
@@ -204,7 +216,10 @@ export class RemoteStore implements Store {
     });
   }
 
-  /** Prepares the line for an operation. Returns false if the operation was rejected. */
+  /**
+   * Adds an operation to the line, before the caller adds its values. Rejects the operation and
+   * returns false if the channel is closed or too many operations are in flight.
+   */
   #add(operation: Operation, nowMs: number | undefined, policies: number): boolean {
     const isFull =
       this.#waiting >= MAX_WAITING || this.#waitingCharacters >= MAX_WAITING_CHARACTERS;
@@ -213,7 +228,7 @@ export class RemoteStore implements Store {
       return false;
     }
     const isLong = this.#values.length >= LONG_LINE_VALUES;
-    // `time` applies to the rest of the line.
+    // `time` applies to all later operations of a line, so another time needs a new line.
     if (isLong || nowMs !== this.#givenMs) this.#send();
     if (nowMs !== this.#givenMs) {
       this.#givenMs = nowMs;
@@ -235,7 +250,7 @@ export class RemoteStore implements Store {
   #send(): void {
     this.#givenMs = undefined;
     if (this.#operations.length === 0) return;
-    const line = lineOf(this.#values);
+    const line = formatLine(this.#values);
     const operations = this.#operations;
     const command: SentCommand = {};
     this.#sent.push({ operations, length: line.length, command });
@@ -246,8 +261,8 @@ export class RemoteStore implements Store {
     this.#channel.write(line);
   }
 
-  #read(results: Values): undefined {
-    if (this.#sent.length === 0) throw new ProtocolError('Expected no reply without a request');
+  #read(results: ValueReader): undefined {
+    if (this.#sent.length === 0) throw new ProtocolError('Received a reply without a request');
     const { operations, length, command } = this.#sent[0];
     command.outcome = 'replied';
     const nowMs = results.integer(0);
@@ -257,9 +272,9 @@ export class RemoteStore implements Store {
     while (this.#completed < operations.length) {
       const operation = operations[this.#completed];
       const { next } = results;
-      if (isError(next)) {
+      if (isOperationError(next)) {
         results.any();
-        // The store replied, so this is not a failure of the store.
+        // `isOfKey`: the store is available, only this key or operation failed.
         operation.failed(Object.assign(unavailable(next.error), { isOfKey: true }));
       } else operation.read(results, nowMs);
       this.#completed++;
@@ -282,7 +297,7 @@ export class RemoteStore implements Store {
   }
 }
 
-/** Numbers of policies on one channel. Policies with the same definition share one. */
+/** Numbers of the policies defined on a channel. Policies with equal definitions share one. */
 class PolicyNumbers {
   #byPolicy = new WeakMap<Policy, number>();
   #byText = new Map<string, number>();
@@ -291,14 +306,14 @@ class PolicyNumbers {
     return this.#byPolicy.get(policy)!;
   }
 
-  /** Starts again from 0 if the policies of the next operation might not fit. */
+  /** Starts again from number 0 if `policies` more definitions could exceed the maximum. */
   makeRoom(policies: number): void {
-    if (this.#byText.size + policies <= MAX_DEFINED) return;
+    if (this.#byText.size + policies <= MAX_CHANNEL_POLICIES) return;
     this.#byPolicy = new WeakMap();
     this.#byText = new Map();
   }
 
-  /** Adds a definition to the line, unless the policy has a number. */
+  /** Adds a definition to the line, unless the policy already has a number. */
   define(policy: Policy, values: unknown[]): void {
     if (this.#byPolicy.has(policy)) return;
     const { name, algorithm, windowMs, bucketMs, params } = policy;
@@ -324,7 +339,7 @@ class CheckOperation implements Operation {
     this.recipient.sent?.(command);
   }
 
-  read(results: Values, nowMs: number): void {
+  read(results: ValueReader, nowMs: number): void {
     const { limits, peek, id } = this.check;
     if (limits.length === 1 && id === undefined) {
       this.recipient.succeeded([this.#readLimit(results, nowMs, limits[0])]);
@@ -332,12 +347,16 @@ class CheckOperation implements Operation {
     }
     const client = id === undefined ? '' : results.text();
     const all = limits.map((limit) => this.#readLimit(results, nowMs, limit));
-    const taken = !peek && all.every(({ allowed }) => allowed);
-    const result = all.length === 1 ? all[0] : jointDecision(all, taken);
+    const isCharged = !peek && all.every(({ allowed }) => allowed);
+    const result = all.length === 1 ? all[0] : jointDecision(all, isCharged);
     this.recipient.succeeded([client === '' ? result : Object.assign(result, { client })]);
   }
 
-  #readLimit(results: Values, nowMs: number, { policy, params, key, cost }: Limit): CheckResult {
+  #readLimit(
+    results: ValueReader,
+    nowMs: number,
+    { policy, params, key, cost }: Limit,
+  ): CheckResult {
     const { peek, id } = this.check;
     const kind = peek ? PeekRecord : DecisionRecord;
     const limit = id === undefined ? params.capacity : results.integer(1);
@@ -353,14 +372,15 @@ class CheckOperation implements Operation {
   }
 }
 
-const readNumber = (results: Values): number => results.integer(Number.MIN_SAFE_INTEGER);
+const readNumber = (results: ValueReader): number => results.integer(Number.MIN_SAFE_INTEGER);
 
-/** Reads a key's state. Its numbers are shown to operators, so they are validated here. */
-function readState(results: Values): KeyState | undefined {
+/** Reads the state of a key. Validates it, because operators see its numbers. */
+function readState(results: ValueReader): KeyState | undefined {
   const state = results.any() as KeyState | 0;
   if (state === 0) return undefined;
   if (!isState(state)) throw new ProtocolError('Expected the state of a key, or 0');
-  // A log keeps pointers in the bits of its last cell. JSON has no NaN, so it arrives as null.
+  // The last cell of a sliding log holds pointers whose bits can read as NaN. JSON writes NaN as
+  // null.
   return { ...state, cells: state.cells.map((cell) => cell ?? Number.NaN) };
 }
 
@@ -372,6 +392,6 @@ function isState(state: unknown): state is KeyState {
   return isNumbers && isLists && isInteger(entryCount, entries.length);
 }
 
-function unavailable(why: string): SluiceError {
-  return new SluiceError('ERR_STORE_UNAVAILABLE', `The store process is unavailable: ${why}`);
+function unavailable(reason: string): SluiceError {
+  return new SluiceError('ERR_STORE_UNAVAILABLE', `The store process is unavailable: ${reason}`);
 }

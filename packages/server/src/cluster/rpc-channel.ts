@@ -1,11 +1,12 @@
 /**
- * Calls with a result between the supervisor and a child process, over Node's IPC channel. Either
- * side may call. Other messages are ignored.
+ * Remote calls between the supervisor and a child process, over Node's IPC channel. Both sides use
+ * this class and can call each other. If the other side hangs, a call is rejected after a timeout.
+ * If it exits, all pending calls are rejected. Messages that are not calls or replies are ignored.
  */
 import { systemClock } from 'sluice';
 import { isRecord } from 'sluice/engine';
 
-/** Implemented by `process` and by `ChildProcess`. */
+/** The methods used of `process` (in a child) and of `ChildProcess` (in the supervisor). */
 export interface Port {
   send(message: unknown, done: (error: Error | null) => void): unknown;
   on(event: 'message', listener: (message: unknown) => void): unknown;
@@ -25,7 +26,8 @@ export class RpcChannel {
   readonly #port: Port;
   readonly #handlers = new Map<string, RpcHandler>();
   readonly #pending = new Map<number, PendingCall>();
-  #calls = 0;
+  /** Id of the next call. */
+  #nextId = 0;
   #closed: Error | undefined = undefined;
 
   constructor(port: Port) {
@@ -33,14 +35,15 @@ export class RpcChannel {
     port.on('message', (message) => this.#receive(message));
   }
 
-  /** Sets the handler for a call. An error that it throws rejects the promise of the caller. */
+  /** Sets the handler for calls of the other side. Its errors are sent to the caller. */
   handle(name: string, handler: RpcHandler): void {
     this.#handlers.set(name, handler);
   }
 
+  /** Resolves to the result of the other side's handler; rejects with its error. */
   call(name: string, body: unknown, timeoutMs: number): Promise<unknown> {
     if (this.#closed !== undefined) return Promise.reject(this.#closed);
-    const id = this.#calls++;
+    const id = this.#nextId++;
     return new Promise((resolve, reject) => {
       const onTimeout = (): void =>
         this.#take(id)?.reject(new Error(`No reply to ${name} within ${timeoutMs} ms`));
@@ -69,7 +72,7 @@ export class RpcChannel {
     const { kind, id, name, body } = message;
     if (kind === 'call') void this.#reply(id, String(name), body);
     else if (kind === 'result') this.#take(id)?.resolve(body);
-    else if (kind === 'error') this.#take(id)?.reject(errorOf(body));
+    else if (kind === 'error') this.#take(id)?.reject(rebuildError(body));
   }
 
   async #reply(id: unknown, name: string, body: unknown): Promise<void> {
@@ -94,8 +97,8 @@ export class RpcChannel {
   }
 }
 
-/** Rebuilds an error of the other process, with its code. */
-function errorOf(body: unknown): Error {
+/** Returns an error with the message and the code that the other process sent. */
+function rebuildError(body: unknown): Error {
   const { message, code } = isRecord(body) ? body : {};
   return Object.assign(new Error(String(message)), code === undefined ? {} : { code });
 }

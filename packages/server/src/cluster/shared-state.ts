@@ -1,6 +1,7 @@
 /**
- * State that all workers share: the configuration and the changes made through the API. The
- * supervisor holds it and sends it to the workers, also to those that are started later.
+ * Held by the supervisor: the configuration and the changes made through the API, which all workers
+ * share. The supervisor sends them to each worker at its start, and every change to all workers. If
+ * a worker exits, its replacement starts with the current state.
  */
 import { memoryStore } from 'sluice';
 import { expected, isRecord } from 'sluice/engine';
@@ -12,7 +13,7 @@ import type { Logger } from '../observe/log.ts';
 import { OverridesFile } from '../overrides-file.ts';
 import type { Settings } from '../settings.ts';
 import { shadowOverrideOf } from '../shadow-overrides.ts';
-import type { ApiChange, OverrideChange, ReloadOutcome, StartOrder } from './messages.ts';
+import type { ApiChange, OverrideChange, ReloadOutcome, StartParameters } from './messages.ts';
 
 export interface SharedStateOptions {
   readonly settings: Settings;
@@ -22,11 +23,11 @@ export interface SharedStateOptions {
   readonly load: () => Promise<Config>;
 }
 
-/** Result of applying a change that was made at one worker. */
+/** Result of applying a change that was made through the API of one worker. */
 export interface AppliedChange {
-  /** The state after it, which is sent to all workers. */
+  /** The override or shadow override after the change. It is sent to all workers. */
   readonly change: ApiChange;
-  /** Why the change was rejected. */
+  /** Why the change was rejected; undefined if it was applied. */
   readonly error: Error | undefined;
 }
 
@@ -38,9 +39,9 @@ export class SharedState {
   ) {}
 
   static async open({ settings, log, config, load }: SharedStateOptions): Promise<SharedState> {
-    // Decides nothing. It validates configurations and changes before the workers get them.
+    // Makes no decisions. It validates configurations and changes before workers receive them.
     const decisionService = new DecisionService(memoryStore({ maxKeys: 1 }));
-    // The workers read the certificates themselves. Here they are validated once for all.
+    // Each worker reads the certificates itself. The supervisor only validates them.
     const certificates = await Certificates.open(settings);
     const configuration = new Configuration(decisionService, config, loadWith(load, certificates));
     const { overridesFile: path } = settings;
@@ -53,8 +54,8 @@ export class SharedState {
     return this.configuration.config;
   }
 
-  /** Returns the state that a worker starts with, besides the configuration. */
-  order(): Pick<StartOrder, 'reloads' | 'overrides' | 'shadowOverrides' | 'isSaved'> {
+  /** Returns the changes made through the API, and the counts of reloads, for a new worker. */
+  startState(): Pick<StartParameters, 'reloads' | 'overrides' | 'shadowOverrides' | 'isSaved'> {
     const { reloads } = this.configuration;
     const shadowOverrides = this.decisionService.shadowOverrides.list();
     const all = this.decisionService.overrides.list().filter(({ source }) => source === 'api');
@@ -67,10 +68,11 @@ export class SharedState {
     return { problems, fingerprint, ...(isUnchanged && { isUnchanged }) };
   }
 
-  override(body: unknown): AppliedChange {
+  /** Sets or deletes an override. */
+  applyOverride(body: unknown): AppliedChange {
     const { overrides } = this.decisionService;
     const { policy, key, override } = parseOverrideChange(body);
-    const error = errorOf(() => {
+    const error = catchError(() => {
       if (override === undefined) overrides.delete(policy, key);
       else overrides.set({ ...override, policy, key });
     });
@@ -79,26 +81,27 @@ export class SharedState {
     return { change: { policy, key, ...(isSet && { override: withoutSource(now) }) }, error };
   }
 
-  shadow(body: unknown): AppliedChange {
+  applyShadowOverride(body: unknown): AppliedChange {
     const { shadowOverrides } = this.decisionService;
     const requested = shadowOverrideOf(body);
-    const error = errorOf(() => shadowOverrides.set(requested));
+    const error = catchError(() => shadowOverrides.set(requested));
     const { policy } = requested;
     return { change: { policy, shadow: shadowOverrides.get(policy) ?? null }, error };
   }
 
-  /** Saves the changes and unlocks the overrides file. */
+  /** Writes pending changes to the overrides file and releases its lock. */
   async close(): Promise<void> {
     await this.file?.close();
   }
 
-  /** Resolves to whether all changes are saved in a file. */
+  /** Resolves to whether all changes are saved in the overrides file. */
   async saved(): Promise<boolean> {
     return (await this.file?.saved()) === true;
   }
 }
 
-function errorOf(change: () => void): Error | undefined {
+/** Returns the error that `change` throws, or undefined. */
+function catchError(change: () => void): Error | undefined {
   try {
     change();
     return undefined;
@@ -107,7 +110,7 @@ function errorOf(change: () => void): Error | undefined {
   }
 }
 
-/** Validates the types of the fields only. `Overrides` validates the values. */
+/** Parses a change. Checks only the types of its fields; `Overrides` validates the values. */
 export function parseOverrideChange(body: unknown): OverrideChange {
   const { policy, key, override } = isRecord(body) ? body : {};
   const isValid = typeof policy === 'string' && typeof key === 'string';
@@ -118,7 +121,7 @@ export function parseOverrideChange(body: unknown): OverrideChange {
   return { policy, key, ...(found !== undefined && { override: found }) };
 }
 
-/** Overrides that are sent between processes all come from the API. */
+/** Returns an override without `source`: all overrides sent between processes are from the API. */
 export function withoutSource(
   override: OverrideConfig & { readonly source?: string },
 ): OverrideConfig {

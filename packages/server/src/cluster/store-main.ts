@@ -1,10 +1,14 @@
-/** The program of the store process; the supervisor starts it. */
+/**
+ * The program of the store process. It replies to the checks of all workers, one channel each, and
+ * sends heartbeats to the supervisor. If a worker sends an invalid line, the supervisor is notified
+ * and kills that worker. If the supervisor exits, the store process exits too.
+ */
 import { Socket } from 'node:net';
 import { memoryStore, type SyncStore } from 'sluice';
 import { isRecord } from 'sluice/engine';
 import { exitWithSupervisor } from './exit-with-supervisor.ts';
 import { sendHeartbeats } from './heartbeat.ts';
-import { type StoreOrder, storeChannelFd } from './messages.ts';
+import { type StoreParameters, storeChannelFd } from './messages.ts';
 import { type Port, RpcChannel } from './rpc-channel.ts';
 import { StoreServer } from './store-server.ts';
 
@@ -12,10 +16,10 @@ class StoreMain {
   #store: SyncStore | undefined = undefined;
   #server: StoreServer | undefined = undefined;
   #evictedBefore = 0;
-  /** Channels that arrived before the store was opened. */
+  /** Channels that arrived before the call `open`. */
   readonly #waiting: (readonly [worker: number, channel: Socket])[] = [];
 
-  open({ maxKeys, evicted, workers }: StoreOrder): void {
+  open({ maxKeys, evicted, workers }: StoreParameters): void {
     this.#store = memoryStore({ maxKeys });
     this.#evictedBefore = evicted;
     this.#server = new StoreServer(this.#store, evicted);
@@ -35,6 +39,7 @@ class StoreMain {
     );
   }
 
+  /** Sizes of the store for the heartbeat; empty before the call `open`. */
   get state(): object {
     if (this.#store === undefined) return {};
     const { size, evicted = 0, guaranteedKeys } = this.#store;
@@ -43,7 +48,7 @@ class StoreMain {
 }
 
 const main = new StoreMain();
-// A terminal sends signals to all processes; the supervisor handles them.
+// Ctrl-C in a terminal sends SIGINT to all processes. The supervisor handles it for all.
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => {});
 exitWithSupervisor();
 process.on('message', (message: unknown, channel: unknown) => {
@@ -52,5 +57,5 @@ process.on('message', (message: unknown, channel: unknown) => {
 });
 const rpc = new RpcChannel(process as Port);
 rpc.handle('load', () => undefined);
-rpc.handle('open', (order) => main.open(order as StoreOrder));
+rpc.handle('open', (parameters) => main.open(parameters as StoreParameters));
 sendHeartbeats(() => main.state);

@@ -1,17 +1,19 @@
 /**
- * The store process as the supervisor sees it: it holds the counters of the embedded store and
- * decides for all workers. Each worker has its own channel to it.
+ * The store process as seen by the supervisor, which runs this code. The store process holds the
+ * counters of the embedded store and decides for all workers; each worker has a channel to it. The
+ * supervisor opens the store, connects new workers and receives heartbeats. `Child` describes what
+ * happens if the process hangs or exits.
  */
 import type { Duplex } from 'node:stream';
 import { fileURLToPath } from 'node:url';
 import { isRecord } from 'sluice/engine';
 import { Child } from './child.ts';
 import { isHeartbeat } from './heartbeat.ts';
-import { DEADLINE_MS, type StoreOrder, storeChannelFd } from './messages.ts';
+import { CALL_TIMEOUT_MS, type StoreParameters, storeChannelFd } from './messages.ts';
 
 const PROGRAM = fileURLToPath(new URL('./store-main.js', import.meta.url));
 
-/** Figures of the store, as of its last heartbeat. */
+/** Sizes of the store at its last heartbeat. */
 export interface StoreState {
   readonly size: number;
   readonly evicted: number;
@@ -19,10 +21,11 @@ export interface StoreState {
 }
 
 export interface StoreProcessOptions {
-  /** Number of worker slots. The process is started with a channel for each. */
+  /** Number of workers. The process is started with a channel for each. */
   readonly slots: number;
+  /** Called with each heartbeat. */
   onState(state: StoreState): void;
-  /** Called when a worker has violated the protocol. */
+  /** Called when a worker has sent an invalid line. */
   onViolation(worker: number, error: Error): void;
 }
 
@@ -31,8 +34,8 @@ export class StoreProcess extends Child {
 
   constructor(options: StoreProcessOptions) {
     const channels = Array(options.slots).fill('pipe');
-    // It logs nothing. Starting a process with an inherited pipe makes writes to that pipe block in
-    // all processes that share it: a reader that stops would stop the supervisor.
+    // Standard output is ignored, as the process logs nothing. If it inherited a pipe, Node would
+    // make that pipe blocking for the supervisor too, which would hang if the reader stops reading.
     super(PROGRAM, [], ['ignore', 'ignore', 'pipe', 'ipc', ...channels]);
     this.process.stderr?.pipe(process.stderr, { end: false });
     this.#options = options;
@@ -40,23 +43,23 @@ export class StoreProcess extends Child {
 
   /** Resolves when the process has loaded its modules. */
   async load(): Promise<void> {
-    await this.rpc.call('load', undefined, DEADLINE_MS.start);
+    await this.rpc.call('load', undefined, CALL_TIMEOUT_MS.start);
     this.markServing();
   }
 
-  /** Opens the store for the workers in `order`, on the channels of their slots. */
-  async open(order: StoreOrder): Promise<void> {
-    await this.rpc.call('open', order, DEADLINE_MS.start);
+  /** Resolves when the process has created the store and serves the workers in `parameters`. */
+  async open(parameters: StoreParameters): Promise<void> {
+    await this.rpc.call('open', parameters, CALL_TIMEOUT_MS.start);
     this.markServing();
   }
 
-  /** The worker's end of the channel that the process was started with. */
+  /** Returns the worker's end of a channel that the process was started with. */
   channel(slot: number): Duplex {
     return this.stdio(storeChannelFd(slot));
   }
 
-  /** Passes the store's end of a channel to a worker. */
-  serve(worker: number, channel: Duplex): void {
+  /** Sends the process its end of a channel to a worker. */
+  connectWorker(worker: number, channel: Duplex): void {
     this.pass({ kind: 'channel', worker }, channel);
   }
 

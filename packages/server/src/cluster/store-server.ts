@@ -1,7 +1,9 @@
 /**
- * Serves the embedded store to the workers: runs their operations in the order of arrival, by the
- * clock of this process. A line is validated as a whole before any of its operations runs. A
- * protocol violation closes the channel.
+ * Runs in the store process: executes the operations of all workers in the order of arrival, by the
+ * clock of this process, and replies to each line. A line (one JSON list of operations, see
+ * `operations.ts`) must be well-formed before any of its operations runs. A malformed line closes
+ * the worker's channel. An invalid key, cost or limit fails only its own operation. If a worker
+ * exits, its channel is closed and the other workers are served as before.
  */
 import type { Duplex } from 'node:stream';
 import {
@@ -16,48 +18,48 @@ import {
   systemClock,
 } from 'sluice';
 import { algorithmNames, expected, keyText } from 'sluice/engine';
-import { lineOf, ProtocolError, readLines, Values } from './lines.ts';
-import { KIND, MAX_DEFINED, MAX_LIMITS } from './operations.ts';
+import { formatLine, ProtocolError, readLines, ValueReader } from './lines.ts';
+import { KIND, MAX_CHANNEL_POLICIES, MAX_LIMITS } from './operations.ts';
 
 const ALGORITHMS: readonly string[] = algorithmNames;
 
-/** Runs an operation and appends its results. Called when the whole line is valid. */
-type Work = (results: unknown[], nowMs: number) => void;
+/** Runs an operation and appends its results. Called when all of its line has been parsed. */
+type ParsedOperation = (results: unknown[], nowMs: number) => void;
 
 export class StoreServer {
   readonly #store: SyncStore;
   readonly #evictedBefore: number;
 
-  /** `evictedBefore`: evictions of the store processes before this one. */
+  /** `evictedBefore` is the number of keys that earlier store processes evicted. */
   constructor(store: SyncStore, evictedBefore = 0) {
     this.#store = store;
     this.#evictedBefore = evictedBefore;
   }
 
-  /** Serves a channel. On a protocol violation `onError` is called and the channel is closed. */
+  /** Serves a worker's channel. For a malformed line, calls `onError` and closes the channel. */
   serve(channel: Duplex, onError: (error: Error) => void): void {
     const policies: Policy[] = [];
     const fail = (error: Error): void => {
       onError(error);
       channel.destroy();
     };
-    readLines(channel, (values) => this.#run(new Values(values), policies), fail);
-    // The worker exited; the supervisor handles that.
+    readLines(channel, (values) => this.#run(new ValueReader(values), policies), fail);
+    // The channel fails when the worker exits. The supervisor replaces the worker.
     channel.on('error', () => {});
   }
 
-  #run(values: Values, policies: Policy[]): string {
-    const line = new Line(this.#store, values, policies);
-    const works: Work[] = [];
+  #run(values: ValueReader, policies: Policy[]): string {
+    const parser = new LineParser(this.#store, values, policies);
+    const operations: ParsedOperation[] = [];
     while (!values.isAtEnd) {
-      const work = line.next();
-      if (work !== undefined) works.push(work);
+      const operation = parser.next();
+      if (operation !== undefined) operations.push(operation);
     }
     const nowMs = systemClock.now();
     const results: unknown[] = [nowMs, 0, 0, null];
-    for (const work of works) {
+    for (const operation of operations) {
       try {
-        work(results, nowMs);
+        operation(results, nowMs);
       } catch (error) {
         results.push({ error: (error as Error).message });
       }
@@ -65,22 +67,23 @@ export class StoreServer {
     results[1] = this.#store.size;
     results[2] = this.#evictedBefore + (this.#store.evicted ?? 0);
     results[3] = this.#store.guaranteedKeys ?? null;
-    return lineOf(results);
+    return formatLine(results);
   }
 }
 
-/** Parses one line. */
-class Line {
-  /** Time set by the worker, for tests and replays. Default: the clock of this process. */
+/** Parses the operations of one line. `define` and `time` take effect at once. */
+class LineParser {
+  /** Time set by the worker, for tests. If undefined, the clock of this process is used. */
   #givenMs: number | undefined = undefined;
 
   constructor(
     private readonly store: SyncStore,
-    private readonly values: Values,
+    private readonly values: ValueReader,
     private readonly policies: Policy[],
   ) {}
 
-  next(): Work | undefined {
+  /** Parses the next operation. Returns undefined for `define` and `time`. */
+  next(): ParsedOperation | undefined {
     const kind = this.values.integer(0);
     switch (kind) {
       case KIND.define:
@@ -91,7 +94,7 @@ class Line {
         return undefined;
       case KIND.check:
       case KIND.peek:
-      case KIND.once:
+      case KIND.checkWithId:
         return this.#check(kind);
       case KIND.adjust:
         return this.#adjust();
@@ -102,23 +105,23 @@ class Line {
       case KIND.inspect:
         return this.#inspect();
       default:
-        throw new ProtocolError(`Expected a kind of operation, got ${kind}`);
+        throw new ProtocolError(`Expected the number of an operation, got ${kind}`);
     }
   }
 
   #define(): void {
     const { values, policies } = this;
-    const id = values.integer(0, Math.min(policies.length, MAX_DEFINED - 1));
+    const number = values.integer(0, Math.min(policies.length, MAX_CHANNEL_POLICIES - 1));
     const name = values.text();
     const algorithm = values.text();
     if (!ALGORITHMS.includes(algorithm)) {
-      throw new ProtocolError(`Expected an algorithm, got ${algorithm.slice(0, 60)}`);
+      throw new ProtocolError(`Expected the name of an algorithm, got ${algorithm.slice(0, 60)}`);
     }
     const windowMs = values.integer(1);
     const bucketMs = values.integer(1);
     const limit = values.integer(0);
     const params = limit === 0 ? undefined : { limit, windowMs, bucketMs, capacity: limit };
-    policies.length = id;
+    policies.length = number;
     policies.push({
       name,
       algorithm: algorithm as AlgorithmName,
@@ -127,7 +130,7 @@ class Line {
       params,
       costs: new Map(),
       onFailure: undefined,
-      // Operations carry the parameters of their key.
+      // Not used: every operation contains the limit and the capacity of its key.
       paramsFor: () => params!,
     });
   }
@@ -159,9 +162,9 @@ class Line {
     return this.values.text() || undefined;
   }
 
-  #check(kind: number): Work {
-    const id = kind === KIND.once ? this.values.text() : undefined;
-    const client = kind === KIND.once ? this.#client() : undefined;
+  #check(kind: number): ParsedOperation {
+    const id = kind === KIND.checkWithId ? this.values.text() : undefined;
+    const client = kind === KIND.checkWithId ? this.#client() : undefined;
     const limits = this.#limits();
     const check: Check = { limits, peek: kind === KIND.peek, id, client };
     const { store } = this;
@@ -179,7 +182,7 @@ class Line {
     return { policy, params, charge: { policy: policy.name, key, cost, atMs }, delta };
   }
 
-  #adjust(): Work {
+  #adjust(): ParsedOperation {
     const adjustment = this.#adjustment();
     const { store } = this;
     const givenMs = this.#givenMs;
@@ -189,7 +192,7 @@ class Line {
     };
   }
 
-  #settle(): Work {
+  #settle(): ParsedOperation {
     const receipt = this.values.text();
     const client = this.#client();
     const count = this.values.integer(0, MAX_LIMITS);
@@ -205,7 +208,7 @@ class Line {
     };
   }
 
-  #reset(): Work {
+  #reset(): ParsedOperation {
     const policy = this.#policy();
     const key = this.values.text();
     const { store } = this;
@@ -216,7 +219,7 @@ class Line {
     };
   }
 
-  #inspect(): Work {
+  #inspect(): ParsedOperation {
     const policy = this.#policy();
     const params = this.#params(policy);
     const key = this.values.text();
@@ -229,19 +232,22 @@ class Line {
   }
 }
 
-/** Validates what the store's arithmetic depends on. An error fails only this operation. */
+/** Throws if the store could not compute with these numbers, or if the key is invalid. */
 function checkParams({ limit, capacity, windowMs }: LimitParams, key: string, cost: number): void {
   keyText(key);
-  if (cost > capacity) throw expected('ERR_COST_ABOVE_LIMIT', `at most ${capacity}`, cost);
+  if (cost > capacity)
+    throw expected('ERR_COST_ABOVE_LIMIT', `a cost of at most ${capacity}`, cost);
   if (Math.max(limit, capacity) * windowMs <= Number.MAX_SAFE_INTEGER) return;
-  throw expected('ERR_LIMIT_TOO_LARGE', 'limit x window to be at most 2^53 - 1', limit);
+  const product = `${Math.max(limit, capacity)} x ${windowMs} ms`;
+  throw expected('ERR_LIMIT_TOO_LARGE', 'limit x window to be at most 2^53 - 1', product);
 }
 
-/** The cost is not checked: the limit may have been lowered since the charge. */
+/** Does not validate the cost: the limit may have been lowered since the charge. */
 function checkAdjustment({ params, charge }: Adjustment): void {
   checkParams(params, charge.key, 0);
 }
 
+/** Appends the result of a check in the form of `operations.ts`. */
 function addResult(
   results: unknown[],
   result: CheckResult,

@@ -1,6 +1,8 @@
 /**
- * The parent process of `--workers`: starts the workers and the store process, kills processes that
- * hang, replaces those that exit, and hands accepted connections to the workers.
+ * The parent process of `--workers`. Starts the workers and the store process, accepts connections
+ * and hands them to the workers. Reloads the configuration and sends it, and changes made through
+ * the API, to all workers. Kills child processes that hang, and replaces those that exit. If the
+ * supervisor itself exits, all child processes exit.
  */
 import type { ReloadOptions, ReloadReport } from '../configuration.ts';
 import { EvictionLog } from '../observe/eviction-log.ts';
@@ -12,7 +14,7 @@ import { Watchdog } from './heartbeat.ts';
 import {
   type ApiChangeName,
   type ApiChangeResult,
-  DEADLINE_MS,
+  CALL_TIMEOUT_MS,
   type GroupQuery,
   type Listeners,
   type ReloadOutcome,
@@ -20,34 +22,36 @@ import {
 import { MetricsTotals } from './metrics-totals.ts';
 import { ProcessSlot } from './process-slot.ts';
 import { type AppliedChange, SharedState, type SharedStateOptions } from './shared-state.ts';
-import { StoreHost } from './store-host.ts';
-import { type LogLines, WorkerHandle } from './worker-handle.ts';
+import { StoreProcessPair } from './store-process-pair.ts';
+import { type LogLineWriter, WorkerHandle } from './worker-handle.ts';
 
-/** How long a shutdown accepts connections from the backlog. */
+/** Maximum time for which a shutdown still accepts connections from the backlog. */
 const MAX_ACCEPT_MS = 1000;
 
 export interface WorkersOptions extends SharedStateOptions {
   readonly settings: Settings;
-  /** Receives the log lines of the workers. Default: standard output. */
-  readonly logTo?: LogLines;
+  /** Receives the log lines of the workers. Default: they write to standard output. */
+  readonly logTo?: LogLineWriter;
 }
 
 export class Supervisor {
   readonly #settings: Settings;
   readonly #log: Logger;
-  readonly #logTo: LogLines | undefined;
+  readonly #logTo: LogLineWriter | undefined;
   readonly #sharedState: SharedState;
-  /** Undefined with Redis: each worker has its own connection. */
-  readonly #store: StoreHost | undefined;
+  /** Undefined with Redis, because each worker has its own connection to Redis. */
+  readonly #store: StoreProcessPair | undefined;
   readonly #evictionLog: EvictionLog | undefined;
   readonly #slots: readonly ProcessSlot<WorkerHandle>[];
   readonly #balancer = new ConnectionBalancer(() => this.#workers);
   readonly #watchdog = new Watchdog(() => [...this.#workers, ...(this.#store?.children ?? [])]);
   readonly #metrics: MetricsTotals<WorkerHandle>;
   #listeners: Listeners = {};
-  /** The running reload, and the next one, which all requests during the running one share. */
+  /** Settles when the running reload is complete. */
   #reloading: Promise<unknown> = Promise.resolve();
+  /** The reload after the running one. All requests during the running one share it. */
   #nextReload: Promise<ReloadOutcome> | undefined = undefined;
+  /** Whether the next reload is skipped if the files have not changed. */
   #isNextIfChanged = true;
 
   private constructor({ settings, log, logTo }: WorkersOptions, sharedState: SharedState) {
@@ -57,15 +61,20 @@ export class Supervisor {
     this.#logTo = logTo;
     this.#sharedState = sharedState;
     this.#metrics = new MetricsTotals<WorkerHandle>((worker) =>
-      worker.rpc.call('query', { name: 'metrics' }, DEADLINE_MS.query),
+      worker.rpc.call('query', { name: 'metrics' }, CALL_TIMEOUT_MS.query),
     );
     this.#slots = Array.from({ length: workers }, (_, at) => this.#slotFor(at + 1));
     if (!storeKind(store).isEmbedded) return;
-    this.#store = new StoreHost({ maxKeys, slots: workers, log, workers: () => this.#workers });
+    this.#store = new StoreProcessPair({
+      maxKeys,
+      slots: workers,
+      log,
+      workers: () => this.#workers,
+    });
     this.#evictionLog = new EvictionLog(log, this.#store);
   }
 
-  /** Resolves when all workers serve. If one cannot start, all are stopped. */
+  /** Resolves when all workers serve. If a process cannot start, kills all and rejects. */
   static async start(options: WorkersOptions): Promise<Supervisor> {
     const sharedState = await SharedState.open(options);
     const supervisor = new Supervisor(options, sharedState);
@@ -109,11 +118,12 @@ export class Supervisor {
     return this.#slots.flatMap(({ child }) => child ?? []);
   }
 
+  /** Serving workers whose last heartbeat is not overdue. */
   get #responsive(): readonly WorkerHandle[] {
     return this.#workers.filter(({ isResponsive }) => isResponsive);
   }
 
-  /** Connections accepted before the workers serve wait in the balancer. */
+  /** Starts to accept connections. They wait in the balancer until a worker serves. */
   async #openListeners(): Promise<void> {
     const { listen, grpc } = this.#settings;
     const onError = (err: Error): void => this.#log.error({ err }, 'accepting a connection failed');
@@ -142,6 +152,7 @@ export class Supervisor {
     }
   }
 
+  /** Creates the slot of a worker: start, state and connections of each worker in it. */
   #slotFor(slot: number): ProcessSlot<WorkerHandle> {
     return new ProcessSlot<WorkerHandle>({
       name: 'worker',
@@ -152,7 +163,7 @@ export class Supervisor {
         const common = { settings: this.#settings, listeners: this.#listeners, worker: slot };
         await worker.start(
           () => this.#sharedState.config,
-          () => ({ ...common, ...this.#sharedState.order() }),
+          () => ({ ...common, ...this.#sharedState.startState() }),
         );
         this.#balancer.distribute();
       },
@@ -164,25 +175,29 @@ export class Supervisor {
   }
 
   #createWorker(slot: number): WorkerHandle {
-    const isHosted = this.#store !== undefined;
+    const hasStoreProcess = this.#store !== undefined;
     const onReady = (): void => this.#balancer.distribute();
-    const worker = new WorkerHandle({ slot, logTo: this.#logTo, isHosted, onReady });
-    this.#store?.serve(worker);
+    const worker = new WorkerHandle({ slot, logTo: this.#logTo, hasStoreProcess, onReady });
+    this.#store?.connect(worker);
     const { rpc } = worker;
     rpc.handle('reload', (options) => this.#reload(options as ReloadOptions));
-    rpc.handle('override', (body) => this.#publish('override', this.#sharedState.override(body)));
-    rpc.handle('shadow', (body) => this.#publish('shadow', this.#sharedState.shadow(body)));
+    rpc.handle('override', (body) =>
+      this.#publish('override', this.#sharedState.applyOverride(body)),
+    );
+    rpc.handle('shadow', (body) =>
+      this.#publish('shadow', this.#sharedState.applyShadowOverride(body)),
+    );
     rpc.handle('gather', (body) => this.#gather(body as GroupQuery));
     return worker;
   }
 
-  /** Reads the files once for all workers. If they have problems, the old configuration stays. */
+  /** Reads the files once for all workers. If they are invalid, the old configuration stays. */
   async reload(options: ReloadOptions = {}): Promise<ReloadReport> {
     const outcome = await this.#reload(options);
     return { ok: outcome.problems.length === 0, ...outcome };
   }
 
-  /** Reloads run one after the other. All requests during one share the next. */
+  /** Reloads run one after the other. All requests during a reload share the next one. */
   #reload({ ifChanged = false }: ReloadOptions): Promise<ReloadOutcome> {
     this.#isNextIfChanged &&= ifChanged;
     if (this.#nextReload !== undefined) return this.#nextReload;
@@ -191,7 +206,7 @@ export class Supervisor {
       this.#nextReload = undefined;
       this.#isNextIfChanged = true;
       const outcome = await this.#sharedState.reload(options);
-      await this.#confirmed('configure', (worker) =>
+      await this.#sendToAll('configure', (worker) =>
         worker.configure(outcome, this.#sharedState.config),
       );
       return outcome;
@@ -201,36 +216,45 @@ export class Supervisor {
     return next;
   }
 
-  /** Sends a change to all workers. */
+  /** Sends a change to all workers. Rejects if the change itself was rejected. */
   async #publish(name: ApiChangeName, { change, error }: AppliedChange): Promise<ApiChangeResult> {
-    // The worker that made the change also gets it: a change of another one may have come first.
-    await this.#confirmed(name, ({ rpc }) => rpc.call(name, change, DEADLINE_MS.change));
+    // Also sent to the worker that made it: a change of another worker may have been applied first.
+    await this.#sendToAll(name, ({ rpc }) => rpc.call(name, change, CALL_TIMEOUT_MS.change));
     if (error !== undefined) throw error;
     return { isSaved: await this.#sharedState.saved() };
   }
 
+  /** Runs a query on all responsive workers. Leaves out workers that fail or time out. */
   async #gather(query: GroupQuery): Promise<readonly unknown[]> {
     if (query.name === 'metrics') return this.#metrics.gather(this.#responsive);
-    const calls = this.#responsive.map(({ rpc }) => rpc.call('query', query, DEADLINE_MS.query));
+    const calls = this.#responsive.map(({ rpc }) =>
+      rpc.call('query', query, CALL_TIMEOUT_MS.query),
+    );
     const results = await Promise.allSettled(calls);
     return results.flatMap((each) => (each.status === 'fulfilled' ? [each.value] : []));
   }
 
-  /** Resolves when all serving workers have confirmed. A starting one confirms before it serves. */
-  async #confirmed(what: string, send: (worker: WorkerHandle) => Promise<unknown>): Promise<void> {
+  /**
+   * Calls `send` for all workers. Resolves when each serving worker has confirmed or failed. Does
+   * not wait for starting workers: they apply the change before they serve.
+   */
+  async #sendToAll(
+    change: string,
+    send: (worker: WorkerHandle) => Promise<unknown>,
+  ): Promise<void> {
     const sent = this.#workers.map(async (worker) => {
       const { isServing, slot } = worker;
       const confirmed = send(worker).catch((err) => {
-        // Its exit is logged, and its replacement starts with the new state.
+        // If the worker has exited, that is logged, and its replacement has the new state.
         if (!isServing || this.#slots[slot - 1].child !== worker) return;
-        this.#log.warn({ err, worker: slot }, `${what} not confirmed by a worker`);
+        this.#log.warn({ err, worker: slot, change }, 'worker did not confirm a change');
       });
       if (isServing) await confirmed;
     });
     await Promise.all(sent);
   }
 
-  /** Completes the requests in flight, then stops all processes. Each step is bounded in time. */
+  /** Graceful shutdown: completes the requests in flight, then stops all processes. */
   async close(): Promise<void> {
     this.#stopReplacing();
     const { drainMs } = this.#settings;
@@ -259,8 +283,8 @@ export class Supervisor {
 }
 
 /**
- * Divides limits of the service among the workers: the local share if the store is unavailable, and
- * logged denials. Only the supervisor has the overrides file.
+ * Returns the settings of one worker. Divides `localShare` and `logDenials`, which apply to the
+ * whole service, by the number of workers. Removes the overrides file, which the supervisor writes.
  */
 function workerSettings(settings: Settings): Settings {
   const { workers, localShare, logDenials } = settings;

@@ -1,4 +1,9 @@
-/** A worker as the supervisor sees it. */
+/**
+ * A worker as seen by the supervisor, which runs this code. The supervisor sends it the
+ * configuration, changes and connections; the worker confirms each. A connection stays open in the
+ * supervisor until it is confirmed, so that another worker can serve it if this one exits. `Child`
+ * describes what happens if the worker hangs.
+ */
 import type { ChildProcess } from 'node:child_process';
 import { createInterface } from 'node:readline';
 import type { Duplex } from 'node:stream';
@@ -9,30 +14,31 @@ import { monotonicMs } from '../clock.ts';
 import type { Config } from '../config/model.ts';
 import { slicesOf } from '../config/slices.ts';
 import { Child } from './child.ts';
-import type { Accepted, ConnectionTarget } from './connection-balancer.ts';
+import type { AcceptedConnection, ConnectionTarget } from './connection-balancer.ts';
 import { SUSPECT_MS } from './heartbeat.ts';
-import { DEADLINE_MS, type ReloadOutcome, STORE_FD, type StartOrder } from './messages.ts';
+import { CALL_TIMEOUT_MS, type ReloadOutcome, STORE_FD, type StartParameters } from './messages.ts';
 
 const PROGRAM = fileURLToPath(new URL('./worker-main.js', import.meta.url));
 
-/** Time to exit after the drain timeout, before the worker is killed. */
+/** How long after the drain timeout a worker is killed if it has not exited. */
 const GRACE_MS = 2000;
 
+/** A worker with this many unconfirmed connections gets no further one. */
 const MAX_UNCONFIRMED = 16;
-/** A worker gets no further connection while one is unconfirmed for longer than this. */
+/** A worker with a connection that is unconfirmed for longer than this gets no further one. */
 const MAX_CONFIRM_MS = 100;
 
 /** Receives log lines, for example to format them for a terminal. */
-export interface LogLines {
+export interface LogLineWriter {
   write(line: string): void;
 }
 
 export interface WorkerHandleOptions {
-  /** Number of the worker, from 1. A replacement has the number of the worker it replaces. */
+  /** Number of the worker, from 1. Its replacement gets the same number. */
   readonly slot: number;
-  readonly logTo: LogLines | undefined;
-  /** Whether a store process decides. */
-  readonly isHosted: boolean;
+  readonly logTo: LogLineWriter | undefined;
+  /** Whether the service has a store process, which is the case without Redis. */
+  readonly hasStoreProcess: boolean;
   /** Called when the worker may be ready for another connection. */
   onReady(): void;
 }
@@ -40,36 +46,46 @@ export interface WorkerHandleOptions {
 export class WorkerHandle extends Child implements ConnectionTarget {
   readonly slot: number;
   readonly #onReady: () => void;
-  /** Connections stay open here until the worker has confirmed them. */
-  readonly #handedOver = new Map<number, Accepted & { readonly atMs: number }>();
-  #handedOverCount = 0;
-  /** The last configuration that is being sent. The next one waits for it. */
+  /** Unconfirmed connections by id, the oldest first. */
+  readonly #handedOver = new Map<number, AcceptedConnection & { readonly atMs: number }>();
+  /** Id of the next connection. */
+  #nextId = 0;
+  /** Settles when the last configuration has been sent. The next one waits for it. */
   #sending: Promise<void> = Promise.resolve();
 
-  constructor({ slot, logTo, isHosted, onReady }: WorkerHandleOptions) {
+  constructor({ slot, logTo, hasStoreProcess, onReady }: WorkerHandleOptions) {
     const output = logTo === undefined ? 'inherit' : 'pipe';
-    const store = isHosted ? (['pipe'] as const) : [];
-    super(PROGRAM, isHosted ? ['store'] : [], ['ignore', output, 'inherit', 'ipc', ...store]);
+    const store = hasStoreProcess ? (['pipe'] as const) : [];
+    super(PROGRAM, hasStoreProcess ? ['store'] : [], [
+      'ignore',
+      output,
+      'inherit',
+      'ipc',
+      ...store,
+    ]);
     this.slot = slot;
     this.#onReady = onReady;
     if (logTo !== undefined) forwardLines(this.process, logTo);
   }
 
-  /** The store's end of the channel that the worker was started with. */
+  /** The store process's end of the channel that the worker was started with. */
   get storeChannel(): Duplex {
     return this.stdio(STORE_FD);
   }
 
-  /** Passes the worker a channel to a new store process. */
-  giveStore(channel: Duplex): void {
+  /** Sends the worker its end of a channel to a new store process. */
+  connectStore(channel: Duplex): void {
     this.pass({ kind: 'store' }, channel);
   }
 
-  /** `config` and `order` are called when they are sent, so that the worker starts up to date. */
-  async start(config: () => Config, order: () => StartOrder): Promise<void> {
+  /**
+   * Resolves when the worker serves. `config` and `parameters` are called right before their result
+   * is sent, so that the worker starts up to date.
+   */
+  async start(config: () => Config, parameters: () => StartParameters): Promise<void> {
     await this.#inOrder(async () => {
       await this.#sendConfig(config());
-      await this.rpc.call('start', order(), DEADLINE_MS.start);
+      await this.rpc.call('start', parameters(), CALL_TIMEOUT_MS.start);
     });
     this.markServing();
   }
@@ -78,27 +94,30 @@ export class WorkerHandle extends Child implements ConnectionTarget {
   configure(outcome: ReloadOutcome, config: Config): Promise<unknown> {
     return this.#inOrder(async () => {
       if (outcome.problems.length === 0) await this.#sendConfig(config);
-      await this.rpc.call('configure', outcome, DEADLINE_MS.reload);
+      await this.rpc.call('configure', outcome, CALL_TIMEOUT_MS.reload);
     });
   }
 
   /** Sends slices one by one: many at once would block the worker's event loop. */
   async #sendConfig(config: Config): Promise<void> {
     for (const slice of slicesOf(config)) {
-      await this.rpc.call('slice', slice, DEADLINE_MS.start);
+      await this.rpc.call('slice', slice, CALL_TIMEOUT_MS.start);
     }
   }
 
+  /** Runs `work` when all earlier ones are complete. */
   #inOrder(work: () => Promise<void>): Promise<void> {
     const done = this.#sending.then(work);
     this.#sending = done.catch(() => {});
     return done;
   }
 
+  /** Whether the worker serves and its heartbeat is not overdue. */
   get isResponsive(): boolean {
     return this.isServing && monotonicMs() - this.lastBeatMs < SUSPECT_MS;
   }
 
+  /** Whether the worker can be handed another connection. */
   get isReady(): boolean {
     if (!this.isResponsive || this.unconfirmed >= MAX_UNCONFIRMED) return false;
     const [oldest] = this.#handedOver.values();
@@ -109,36 +128,37 @@ export class WorkerHandle extends Child implements ConnectionTarget {
     return this.#handedOver.size;
   }
 
-  handOver({ listener, socket }: Accepted): void {
-    const id = this.#handedOverCount++;
+  handOver({ listener, socket }: AcceptedConnection): void {
+    const id = this.#nextId++;
     this.#handedOver.set(id, { listener, socket, atMs: monotonicMs() });
     this.process.send({ kind: 'connection', listener, id }, socket, { keepOpen: true }, (error) => {
-      // If the channel is closed the worker has exited, and another one gets the connection.
-      if (error !== null && this.process.connected) this.#confirmed(id);
+      // Closes a connection that could not be sent. If the IPC channel is closed, the worker has
+      // exited, and `takeUnconfirmed` returns the connection for another worker.
+      if (error !== null && this.process.connected) this.#confirm(id);
     });
   }
 
   protected override received(message: unknown): void {
     super.received(message);
     if (!isRecord(message)) return;
-    if (message.kind === 'taken') this.#confirmed(message.id as number);
-    if (message.kind === 'alive' || message.kind === 'taken') this.#onReady();
+    if (message.kind === 'received') this.#confirm(message.id as number);
+    if (message.kind === 'alive' || message.kind === 'received') this.#onReady();
   }
 
-  /** Closes this process's copy of the connection. */
-  #confirmed(id: number): void {
+  /** Closes the supervisor's copy of a connection. */
+  #confirm(id: number): void {
     this.#handedOver.get(id)?.socket.destroy();
     this.#handedOver.delete(id);
   }
 
   /** Removes and returns the connections that the worker had not confirmed when it exited. */
-  takeUnconfirmed(): readonly Accepted[] {
+  takeUnconfirmed(): readonly AcceptedConnection[] {
     const all = [...this.#handedOver.values()];
     this.#handedOver.clear();
     return all;
   }
 
-  /** Has the worker complete its requests and exit. Kills it if it takes too long. */
+  /** Resolves when the worker has completed its requests and exited; kills it after a timeout. */
   async stop(drainMs: number): Promise<void> {
     const isServing = this.isServing;
     this.state = 'stopping';
@@ -150,13 +170,14 @@ export class WorkerHandle extends Child implements ConnectionTarget {
   }
 }
 
-function forwardLines({ stdout }: ChildProcess, logTo: LogLines): void {
+/** Passes each line that the worker prints to `logTo`. */
+function forwardLines({ stdout }: ChildProcess, logTo: LogLineWriter): void {
   if (stdout === null) return;
   createInterface({ input: stdout }).on('line', (line) => {
     try {
       logTo.write(line);
     } catch {
-      // Not a JSON log line, for example a warning that Node printed.
+      // `logTo` throws for a line that is not JSON, for example a warning of Node.
       process.stderr.write(`${line}\n`);
     }
   });

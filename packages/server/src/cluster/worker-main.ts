@@ -1,4 +1,4 @@
-/** The program of a worker; the supervisor starts it. */
+/** The program of a worker process. The supervisor starts it. */
 import { runWorker } from './worker.ts';
 
 runWorker();

@@ -1,4 +1,9 @@
-/** A worker process: the service, with connections and shared state from the supervisor. */
+/**
+ * Runs in a worker process: the service of one process, which receives its connections and its
+ * configuration from the supervisor. Reports changes made through its API to the supervisor, and
+ * sends checks to the store process (`ReconnectingStore`) or to Redis. If the store process hangs
+ * or exits, the failure policy decides. If the supervisor exits, the worker exits.
+ */
 import { Socket } from 'node:net';
 import { SluiceError } from 'sluice';
 import { isRecord } from 'sluice/engine';
@@ -16,30 +21,30 @@ import { shadowOverrideOf } from '../shadow-overrides.ts';
 import { type OpenStore, openStore, storeKind } from '../stores/index.ts';
 import { exitWithSupervisor } from './exit-with-supervisor.ts';
 import { sendHeartbeats } from './heartbeat.ts';
-import { HostedStore } from './hosted-store.ts';
 import {
   type ApiChange,
   type ApiChangeName,
   type ApiChangeResult,
-  DEADLINE_MS,
+  CALL_TIMEOUT_MS,
   type GroupQuery,
   type Listeners,
   type ReloadOutcome,
   STORE_FD,
-  type StartOrder,
+  type StartParameters,
 } from './messages.ts';
 import type { ProcessGroup } from './process-group.ts';
+import { ReconnectingStore } from './reconnecting-store.ts';
 import { type Port, RpcChannel } from './rpc-channel.ts';
 import { parseOverrideChange, withoutSource } from './shared-state.ts';
 
 /**
- * Deadline for the embedded store in the store process, if `deadlineMs` is shorter. The default of
- * 15 ms is for a remote server. The store process decides within microseconds, but may wait for a
- * processor, and a fallback decision would be worse than the wait.
+ * Minimum deadline for checks by the store process. The default of `deadlineMs`, 15 ms, is for a
+ * remote server. The store process decides within microseconds, but may have to wait for CPU time.
+ * Waiting is better than a fallback decision then.
  */
 const MIN_DEADLINE_MS = 100;
 
-/** Connections that the supervisor has accepted. */
+/** Receives the connections that the supervisor has accepted. */
 class WorkerListeners implements ConnectionSource {
   readonly #listeners: Listeners;
   readonly #receivers = new Map<unknown, (socket: Socket) => void>();
@@ -48,8 +53,9 @@ class WorkerListeners implements ConnectionSource {
     this.#listeners = listeners;
     process.on('message', (message: unknown, socket: unknown) => {
       if (!isRecord(message) || message.kind !== 'connection') return;
-      // Confirmed before anything is read: unconfirmed connections are given to another worker.
-      process.send?.({ kind: 'taken', id: message.id }, () => {});
+      // Confirms before it reads anything: the supervisor hands unconfirmed connections of a worker
+      // that exits to another one.
+      process.send?.({ kind: 'received', id: message.id }, () => {});
       if (!(socket instanceof Socket)) return;
       const receive = this.#receivers.get(message.listener);
       if (receive === undefined) socket.destroy();
@@ -65,32 +71,32 @@ class WorkerListeners implements ConnectionSource {
   }
 }
 
-/** The process group as a worker sees it. The supervisor passes calls on to the other workers. */
+/** The process group of a worker. All its calls go through the supervisor. */
 class WorkerGroup implements ProcessGroup {
   readonly #channel: RpcChannel;
-  readonly #order: StartOrder;
+  readonly #parameters: StartParameters;
   readonly #handlers = new Map<string, (detail: unknown) => unknown>();
   #configuration: Configuration | undefined = undefined;
   #decisionService: DecisionService | undefined = undefined;
-  /** Reload outcomes that are still to be applied. */
+  /** Outcomes of reloads that `load` has not returned yet. */
   readonly #outcomes: (readonly [outcome: ReloadOutcome, config: Config])[] = [];
   #syncing: Promise<unknown> = Promise.resolve();
   isSaved: boolean;
 
   constructor(
     channel: RpcChannel,
-    order: StartOrder,
+    parameters: StartParameters,
     readonly source: ConnectionSource,
   ) {
     this.#channel = channel;
-    this.#order = order;
-    this.isSaved = order.isSaved;
+    this.#parameters = parameters;
+    this.isSaved = parameters.isSaved;
   }
 
   join(decisionService: DecisionService, configuration: Configuration): void {
     this.#decisionService = decisionService;
     this.#configuration = configuration;
-    const { overrides, shadowOverrides, reloads } = this.#order;
+    const { overrides, shadowOverrides, reloads } = this.#parameters;
     Object.assign(configuration.reloads, reloads);
     configuration.delegate((options) => this.#reload(options));
     for (const each of overrides) decisionService.overrides.set(each, { isRemote: true });
@@ -124,7 +130,7 @@ class WorkerGroup implements ProcessGroup {
 
   async gather(name: string, detail?: unknown): Promise<readonly unknown[]> {
     const query: GroupQuery = { name, detail };
-    return (await this.#channel.call('gather', query, 2 * DEADLINE_MS.query)) as unknown[];
+    return (await this.#channel.call('gather', query, 2 * CALL_TIMEOUT_MS.query)) as unknown[];
   }
 
   async synced(): Promise<void> {
@@ -137,80 +143,88 @@ class WorkerGroup implements ProcessGroup {
   }
 
   #publish(name: ApiChangeName, change: ApiChange): void {
-    const published = this.#channel.call(name, change, 2 * DEADLINE_MS.change).then((result) => {
-      this.isSaved = (result as ApiChangeResult).isSaved;
-    });
+    const published = this.#channel
+      .call(name, change, 2 * CALL_TIMEOUT_MS.change)
+      .then((result) => {
+        this.isSaved = (result as ApiChangeResult).isSaved;
+      });
     this.#syncing = Promise.all([this.#syncing.catch(() => {}), published]);
     // `synced` reports the error.
     this.#syncing.catch(() => {});
   }
 
   /** Applies an override that was set or deleted through the API of any worker. */
-  override(body: unknown): void {
+  applyOverride(body: unknown): void {
     const { policy, key, override } = parseOverrideChange(body);
     const overrides = this.#decisionService!.overrides;
     if (override === undefined) overrides.delete(policy, key, { isRemote: true });
     else overrides.set(override, { isRemote: true });
   }
 
-  shadow(body: unknown): void {
+  applyShadowOverride(body: unknown): void {
     this.#decisionService!.shadowOverrides.set(shadowOverrideOf(body), { isRemote: true });
   }
 
-  /** Applies a configuration that the supervisor has read. */
+  /** Applies a configuration that the supervisor has read and sent. */
   async configure(outcome: ReloadOutcome, config: Config): Promise<void> {
     this.#outcomes.push([outcome, config]);
     await this.#configuration!.replace(outcome.isUnchanged);
   }
 
-  /** Returns the configuration that the supervisor has read, instead of reading files. */
+  /** Resolves to the configuration that the supervisor has sent, instead of reading files. */
   readonly load = async (): Promise<Config> => {
     const [{ problems }, config] = this.#outcomes.shift()!;
     if (problems.length > 0) throw new ConfigError(problems);
     return config;
   };
 
-  /** Has the supervisor read the files and send them to all workers, this one included. */
+  /** Has the supervisor read the files and send the configuration to all workers. */
   async #reload(options: ReloadOptions): Promise<ReloadOutcome> {
-    return (await this.#channel.call('reload', options, DEADLINE_MS.reload)) as ReloadOutcome;
+    return (await this.#channel.call('reload', options, CALL_TIMEOUT_MS.reload)) as ReloadOutcome;
   }
 }
 
+/** Handles the calls of the supervisor. */
 class WorkerProcess {
   readonly #channel: RpcChannel;
   #group: WorkerGroup | undefined = undefined;
   #service: Promise<Service> | undefined = undefined;
-  /** Slices of the next configuration. */
+  /** Slices of the next configuration that have arrived. */
   #parts = new ConfigParts();
-  readonly #store = new HostedStore();
+  readonly #store = new ReconnectingStore();
 
-  constructor(channel: RpcChannel, isHosted: boolean) {
+  constructor(channel: RpcChannel, hasStoreProcess: boolean) {
     this.#channel = channel;
     process.on('message', (message: unknown, channel: unknown) => {
       if (!isRecord(message) || message.kind !== 'store') return;
       if (channel instanceof Socket) this.#store.connect(channel);
     });
-    if (isHosted) {
+    if (hasStoreProcess) {
       this.#store.connect(new Socket({ fd: STORE_FD, readable: true, writable: true }));
     }
     channel.handle('slice', (slice) => this.#parts.add(slice as ConfigSlice));
-    channel.handle('start', (order) => this.#start(order as StartOrder));
+    channel.handle('start', (parameters) => this.#start(parameters as StartParameters));
     channel.handle('configure', (outcome) => this.#configure(outcome as ReloadOutcome));
-    channel.handle('override', (body) => this.#whenServing(() => this.#group!.override(body)));
-    channel.handle('shadow', (body) => this.#whenServing(() => this.#group!.shadow(body)));
+    channel.handle('override', (body) => this.#whenServing(() => this.#group!.applyOverride(body)));
+    channel.handle('shadow', (body) =>
+      this.#whenServing(() => this.#group!.applyShadowOverride(body)),
+    );
     channel.handle('query', (query) => this.#group!.run(query as GroupQuery));
     channel.handle('stop', () => this.#stop());
   }
 
-  async #start(order: StartOrder): Promise<void> {
-    const { settings, worker } = order;
+  async #start(parameters: StartParameters): Promise<void> {
+    const { settings, worker, listeners } = parameters;
     const config = this.#takeConfig();
     const log = makeLog(settings).child({ worker });
-    const group = new WorkerGroup(this.#channel, order, new WorkerListeners(order.listeners));
+    const source = new WorkerListeners(listeners);
+    const group = new WorkerGroup(this.#channel, parameters, source);
     const { isEmbedded } = storeKind(settings.store);
-    const open = isEmbedded ? this.#openHosted(settings) : openStore(settings, storeListeners(log));
+    const open = isEmbedded
+      ? this.#storeProcess(settings)
+      : openStore(settings, storeListeners(log));
     this.#group = group;
-    // Set before it is awaited: changes that arrive during the start wait for it.
+    // Set before it resolves, so that changes that arrive during the start wait for it.
     this.#service = Promise.resolve(open).then((store) =>
       startService({ settings, store, log, config, load: group.load, group }),
     );
@@ -223,7 +237,7 @@ class WorkerProcess {
     return config;
   }
 
-  /** Delays changes until the service runs. Earlier ones are part of the start order. */
+  /** Delays a change until the service runs. Changes before `start` are in its parameters. */
   async #whenServing(work: () => unknown): Promise<unknown> {
     if (this.#service === undefined) return undefined;
     await this.#service;
@@ -235,8 +249,8 @@ class WorkerProcess {
     return this.#whenServing(() => this.#group!.configure(outcome, config));
   }
 
-  /** The store process decides, under the same failure policy as Redis. */
-  #openHosted({ deadlineMs: givenMs, onFailure, localShare, ...settings }: Settings): OpenStore {
+  /** Returns the store process as a store, with the same failure policy as Redis. */
+  #storeProcess({ deadlineMs: givenMs, onFailure, localShare, ...settings }: Settings): OpenStore {
     const deadlineMs = Math.max(givenMs, MIN_DEADLINE_MS);
     const store = withFailurePolicy(this.#store, { deadlineMs, onFailure, localShare });
     return { store, kind: storeKind(settings.store).name, close: async () => {} };
@@ -250,9 +264,9 @@ class WorkerProcess {
   }
 }
 
-/** Serves until the supervisor stops it or exits. */
+/** Serves until the supervisor sends `stop` or exits. */
 export function runWorker(): void {
-  // A terminal sends signals to all processes; the supervisor handles them.
+  // Ctrl-C in a terminal sends SIGINT to all processes. The supervisor handles it for all.
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => {});
   exitWithSupervisor();
   new WorkerProcess(new RpcChannel(process as Port), process.argv.includes('store'));

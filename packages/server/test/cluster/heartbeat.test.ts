@@ -1,10 +1,10 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
-import { BEAT_MS, HUNG_MS, Watchdog, type Watched } from '../../src/cluster/heartbeat.ts';
+import { BEAT_MS, HUNG_MS, Watchdog, type WatchedProcess } from '../../src/cluster/heartbeat.ts';
 import { ProcessState } from '../../src/cluster/process-state.ts';
 
-class TestProcess implements Watched {
+class TestProcess implements WatchedProcess {
   lastBeatMs = performance.now();
   readonly silences: number[] = [];
   marks = 0;

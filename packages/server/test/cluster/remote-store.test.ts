@@ -3,7 +3,7 @@ import fc from 'fast-check';
 import { createLimiter, type Decision, definePolicy, ManualClock, memoryStore } from 'sluice';
 import { parseVectors, runVectors, storeContract } from 'sluice/testing';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
-import { MAX_DEFINED } from '../../src/cluster/operations.ts';
+import { MAX_CHANNEL_POLICIES } from '../../src/cluster/operations.ts';
 import { StoreServerProcess } from './store-server-process.ts';
 
 const VECTORS = new URL('../../../sluice/test/vectors/decisions.json', import.meta.url);
@@ -144,12 +144,12 @@ describe('RemoteStore', () => {
     await store.close();
   });
 
-  test('more policies than MAX_DEFINED can be used', async () => {
+  test('more policies than MAX_CHANNEL_POLICIES can be used', async () => {
     const store = await server.store();
     const hot = createLimiter({ policies: { hot: '10/1h' }, store });
     await hot.check('hot', 'a');
     const checks: Promise<Decision>[] = [];
-    for (let number = 0; number < MAX_DEFINED + 500; number++) {
+    for (let number = 0; number < MAX_CHANNEL_POLICIES + 500; number++) {
       const limiter = createLimiter({ policies: { [`policy ${number}`]: '1/1h' }, store });
       checks.push(limiter.check(`policy ${number}`, 'a'));
       if (number % 500 === 0) checks.push(hot.check('hot', 'a'));

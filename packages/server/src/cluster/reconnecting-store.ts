@@ -1,6 +1,8 @@
 /**
- * The store of a worker: passes calls to the store process. After that has exited, calls fail at
- * once until the supervisor has connected the worker to a new one.
+ * The store of a worker: sends calls to the current store process. When the store process exits,
+ * calls in flight are rejected. Further calls are rejected at once, until the supervisor sends the
+ * worker a channel to a new store process. If the store process hangs, the deadline of the failure
+ * policy around this store ends the call.
  */
 import type { Duplex } from 'node:stream';
 import {
@@ -16,13 +18,13 @@ import {
 import type { OnSent, Recipient } from 'sluice/engine';
 import { RemoteStore } from './remote-store.ts';
 
-export class HostedStore implements Store {
+export class ReconnectingStore implements Store {
   #current: RemoteStore | undefined = undefined;
-  /** Figures of the last store process. */
+  /** `size`, `evicted` and `guaranteedKeys` of the store process that exited last. */
   #last: Pick<Store, 'size' | 'evicted' | 'guaranteedKeys'> = { size: 0, evicted: 0 };
   readonly #listeners = new Set<() => void>();
 
-  /** Uses the store process at the other end of a channel. */
+  /** Sends all further calls to the store process at the other end of `channel`. */
   connect(channel: Duplex): void {
     const store = new RemoteStore(channel);
     void this.#current?.close();
@@ -35,6 +37,7 @@ export class HostedStore implements Store {
     for (const listener of this.#listeners) listener();
   }
 
+  /** Calls `listener` after each `connect`. Returns a function that removes it. */
   onReady(listener: () => void): () => void {
     this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);
@@ -53,7 +56,7 @@ export class HostedStore implements Store {
   }
 
   decide(checks: readonly Check[], nowMs?: number): Promise<readonly CheckResult[]> {
-    return this.#connected((store) => store.decide(checks, nowMs));
+    return this.#withStore((store) => store.decide(checks, nowMs));
   }
 
   submit(
@@ -70,7 +73,7 @@ export class HostedStore implements Store {
     nowMs?: number,
     onSent?: OnSent,
   ): Promise<readonly number[]> {
-    return this.#connected((store) => store.adjust(adjustments, nowMs, onSent));
+    return this.#withStore((store) => store.adjust(adjustments, nowMs, onSent));
   }
 
   adjustOnce(
@@ -80,11 +83,11 @@ export class HostedStore implements Store {
     onSent?: OnSent,
     client?: string,
   ): Promise<readonly number[] | undefined> {
-    return this.#connected((store) => store.adjustOnce(id, adjustments, nowMs, onSent, client));
+    return this.#withStore((store) => store.adjustOnce(id, adjustments, nowMs, onSent, client));
   }
 
   reset(policy: Policy, key: string, nowMs?: number, onSent?: OnSent): Promise<void> {
-    return this.#connected((store) => store.reset(policy, key, nowMs, onSent));
+    return this.#withStore((store) => store.reset(policy, key, nowMs, onSent));
   }
 
   inspect(
@@ -94,20 +97,21 @@ export class HostedStore implements Store {
     nowMs?: number,
     onSent?: OnSent,
   ): Promise<KeyState | undefined> {
-    return this.#connected((store) => store.inspect(policy, params, key, nowMs, onSent));
+    return this.#withStore((store) => store.inspect(policy, params, key, nowMs, onSent));
   }
 
   async close(): Promise<void> {
     await this.#current?.close();
   }
 
-  async #connected<T>(call: (store: RemoteStore) => Promise<T>): Promise<T> {
+  /** Rejects if no store process is connected. */
+  async #withStore<T>(call: (store: RemoteStore) => Promise<T>): Promise<T> {
     if (this.#current === undefined) throw notConnected();
     return call(this.#current);
   }
 }
 
-/** `notDone`: nothing was sent, so a receipt can still be settled. */
+/** `notDone` means that nothing was sent, so a receipt can still be used. */
 const notConnected = (): SluiceError =>
   Object.assign(new SluiceError('ERR_STORE_UNAVAILABLE', 'The store process is not running'), {
     notDone: true,

@@ -1,6 +1,8 @@
 /**
- * Keeps a store process running for the workers, and a spare one that has loaded its modules and
- * replaces it at once: starting a Node process takes 0.3 s, and seconds on an overloaded machine.
+ * Runs in the supervisor: keeps one active store process running for all workers, and a standby
+ * that has loaded its modules. If the active process exits or is killed because it hangs, the
+ * standby becomes active at once, with an empty store: starting a Node process takes 0.3 s, and
+ * seconds on an overloaded machine. Each worker is then sent a channel to the new process.
  */
 import type { Store } from 'sluice';
 import type { Logger } from '../observe/log.ts';
@@ -8,41 +10,41 @@ import { ProcessSlot } from './process-slot.ts';
 import { StoreProcess, type StoreState } from './store-process.ts';
 import type { WorkerHandle } from './worker-handle.ts';
 
-/** Pause before a new spare is started, so that it does not slow down the recovery. */
-const SPARE_PAUSE_MS = 1000;
+/** Pause before a new standby is started, so that it does not slow down the recovery. */
+const STANDBY_PAUSE_MS = 1000;
 
-export interface StoreHostOptions {
+export interface StoreProcessPairOptions {
   readonly maxKeys: number;
-  /** Number of worker slots. */
+  /** Number of workers, which is also the highest slot. */
   readonly slots: number;
   readonly log: Logger;
   /** Returns the running workers. */
   workers(): readonly WorkerHandle[];
 }
 
-export class StoreHost implements Pick<Store, 'size' | 'evicted' | 'guaranteedKeys'> {
-  readonly #options: StoreHostOptions;
+export class StoreProcessPair implements Pick<Store, 'size' | 'evicted' | 'guaranteedKeys'> {
+  readonly #options: StoreProcessPairOptions;
   readonly #active: ProcessSlot<StoreProcess>;
-  readonly #spare: ProcessSlot<StoreProcess>;
-  /** Workers when the store process was created. Later ones bring their own channel. */
-  #connected: readonly WorkerHandle[] = [];
+  readonly #standby: ProcessSlot<StoreProcess>;
+  /** Workers at the creation of the active process. For later ones, `connect` is called. */
+  #initialWorkers: readonly WorkerHandle[] = [];
   #state: StoreState = { size: 0, evicted: 0, guaranteedKeys: undefined };
 
-  constructor(options: StoreHostOptions) {
+  constructor(options: StoreProcessPairOptions) {
     this.#options = options;
     const common = { fields: {}, log: options.log, onExit: () => {} };
     this.#active = new ProcessSlot<StoreProcess>({
       ...common,
       name: 'store process',
       create: () => {
-        this.#connected = options.workers();
-        return this.#spare.take() ?? this.#create();
+        this.#initialWorkers = options.workers();
+        return this.#standby.take() ?? this.#create();
       },
       start: (child) => this.#open(child),
     });
-    this.#spare = new ProcessSlot<StoreProcess>({
+    this.#standby = new ProcessSlot<StoreProcess>({
       ...common,
-      name: 'spare store process',
+      name: 'standby store process',
       create: () => this.#create(),
       start: (child) => child.load(),
     });
@@ -57,14 +59,14 @@ export class StoreHost implements Pick<Store, 'size' | 'evicted' | 'guaranteedKe
   }
 
   get children(): readonly StoreProcess[] {
-    return [this.#active, this.#spare].flatMap(({ child }) => child ?? []);
+    return [this.#active, this.#standby].flatMap(({ child }) => child ?? []);
   }
 
   get size(): number {
     return this.#state.size;
   }
 
-  /** Evictions of all store processes since the start of the service. */
+  /** Number of keys evicted by all store processes since the start of the service. */
   get evicted(): number {
     return this.#state.evicted;
   }
@@ -73,12 +75,12 @@ export class StoreHost implements Pick<Store, 'size' | 'evicted' | 'guaranteedKe
     return this.#state.guaranteedKeys;
   }
 
-  /** Connects a worker that is being started. */
-  serve({ slot, storeChannel }: WorkerHandle): void {
+  /** Connects a worker that is being started to the active store process. */
+  connect({ slot, storeChannel }: WorkerHandle): void {
     const { child } = this.#active;
-    // The next store process is given a channel to each worker.
+    // Without an active process: the next one is created with a channel to each worker.
     if (child === undefined) storeChannel.destroy();
-    else child.serve(slot, storeChannel);
+    else child.connectWorker(slot, storeChannel);
   }
 
   #create(): StoreProcess {
@@ -89,7 +91,7 @@ export class StoreHost implements Pick<Store, 'size' | 'evicted' | 'guaranteedKe
         this.#state = state;
       },
       onViolation: (worker, err) => {
-        log.error({ err, worker }, 'invalid message from worker');
+        log.error({ err, worker }, 'invalid message from worker, killing it');
         const sender = workers().find(({ slot }) => slot === worker);
         sender?.kill();
       },
@@ -97,24 +99,26 @@ export class StoreHost implements Pick<Store, 'size' | 'evicted' | 'guaranteedKe
   }
 
   async #open(child: StoreProcess): Promise<void> {
-    const connected = this.#connected;
+    const initialWorkers = this.#initialWorkers;
     const { maxKeys, slots, workers } = this.#options;
     const { evicted } = this.#state;
-    await child.open({ maxKeys, evicted, workers: connected.map(({ slot }) => slot) });
+    await child.open({ maxKeys, evicted, workers: initialWorkers.map(({ slot }) => slot) });
     for (let slot = 1; slot <= slots; slot++) {
-      const worker = connected.find((each) => each.slot === slot);
-      if (worker !== undefined && workers().includes(worker)) worker.giveStore(child.channel(slot));
+      const worker = initialWorkers.find((each) => each.slot === slot);
+      if (worker !== undefined && workers().includes(worker))
+        worker.connectStore(child.channel(slot));
       else child.channel(slot).destroy();
     }
-    if (this.#spare.child === undefined) this.#spare.fillAfter(SPARE_PAUSE_MS);
+    if (this.#standby.child === undefined) this.#standby.fillAfter(STANDBY_PAUSE_MS);
   }
 
-  /** Stops replacing the process. */
+  /** Starts no further store process. */
   close(): void {
-    this.#spare.close();
+    this.#standby.close();
     this.#active.close();
   }
 
+  /** Kills both processes. Resolves when they have exited. */
   async stop(): Promise<void> {
     this.close();
     const { children } = this;
