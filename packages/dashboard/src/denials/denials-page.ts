@@ -1,4 +1,4 @@
-/** Live list of denials, filtered by policy and key. */
+/** The page of recent denials, updated live and filtered by policy and key. */
 import { html, nothing, type TemplateResult } from 'lit-html';
 import { PolledQuery } from '../api/polled-query.ts';
 import type { Denial, PolicyDefinition } from '../api/types.ts';
@@ -15,10 +15,10 @@ const MAX_ROWS = 200;
 const TYPING_MS = 400;
 const MAX_KEY_LENGTH = 1024;
 
-/** The list as it was when the page was paused. */
+/** The list at the time when it was paused. */
 interface Pause {
   readonly denials: readonly Denial[];
-  /** Denials counted by then. */
+  /** Number of denials up to then. */
   readonly total: number;
 }
 
@@ -26,7 +26,7 @@ class DenialsPage implements Page {
   readonly title = 'Recent denials';
   readonly #context: PageContext;
   readonly #policies: PolledQuery<readonly PolicyDefinition[]>;
-  readonly #stop: () => void;
+  readonly #stopListening: () => void;
   #route: Route;
   #pause: Pause | undefined = undefined;
   #cancelTyping: () => void = () => {};
@@ -37,58 +37,58 @@ class DenialsPage implements Page {
     this.#context = context;
     this.#route = route;
     this.#policies = new PolledQuery(() => api.policies(), redraw);
-    this.#stop = feed.onChanged(() => this.#refresh());
+    this.#stopListening = feed.onChanged(() => this.#refresh());
     this.#refresh();
   }
 
   #refresh(): void {
-    void this.#policies.refresh().then(() => this.#filter());
+    void this.#policies.refresh().then(() => this.#applyFilter());
   }
 
   onRouteChange(route: Route): void {
     this.#route = route;
-    this.#filter();
+    this.#applyFilter();
   }
 
   leave(): void {
     this.#isLeft = true;
-    this.#stop();
+    this.#stopListening();
     this.#cancelTyping();
     this.#policies.cancel();
     this.#context.feed.filter({});
   }
 
   /**
-   * The service filters, so that a rare key is found among thousands of denials. It rejects unknown
-   * policies.
+   * Sends the filter of the URL to the service. The service filters, so that a rare key is found
+   * among thousands of denials. It rejects an unknown policy, so an unknown one is not sent.
    */
-  #filter(): void {
+  #applyFilter(): void {
     if (this.#isLeft) return;
     const { policy, key } = this.#route.query;
     const filter = {
-      policy: this.#isUnknown ? undefined : policy || undefined,
+      policy: this.#isUnknownPolicy ? undefined : policy || undefined,
       key: key?.slice(0, MAX_KEY_LENGTH) || undefined,
     };
     if (this.#context.feed.filter(filter)) this.#pause = undefined;
   }
 
-  get #isUnknown(): boolean {
+  get #isUnknownPolicy(): boolean {
     const { policy = '' } = this.#route.query;
     const { value } = this.#policies;
     return policy !== '' && value !== undefined && !this.#names().includes(policy);
   }
 
-  #choose(change: Readonly<Record<string, string>>): void {
+  #setQuery(change: Readonly<Record<string, string>>): void {
     const query = Object.fromEntries(
       Object.entries({ ...this.#route.query, ...change }).filter(([, value]) => value !== ''),
     );
     this.#context.go({ ...this.#route, query }, 'replace');
   }
 
-  #type(event: Event): void {
+  #onKeyInput(event: Event): void {
     const key = (event.target as HTMLInputElement).value;
     this.#cancelTyping();
-    this.#cancelTyping = after(TYPING_MS, () => this.#choose({ key }));
+    this.#cancelTyping = after(TYPING_MS, () => this.#setQuery({ key }));
   }
 
   #togglePause(): void {
@@ -104,7 +104,7 @@ class DenialsPage implements Page {
 
   view(): TemplateResult {
     const { feed } = this.#context;
-    if (this.#isUnknown) return html`${this.#head()} ${this.#unknown()}`;
+    if (this.#isUnknownPolicy) return html`${this.#head()} ${this.#unknownPolicy()}`;
     const shown = (this.#pause?.denials ?? feed.denials).slice(0, MAX_ROWS);
     return html`
       ${this.#head()}
@@ -130,25 +130,25 @@ class DenialsPage implements Page {
     return html`<h1>Recent denials</h1> ${this.#controls()}`;
   }
 
-  #unknown(): TemplateResult {
+  #unknownPolicy(): TemplateResult {
     return html`<div class="empty">
       <p>The policy ${this.#route.query.policy} no longer exists.</p>
-      ${this.#showAll()}
+      ${this.#showAllButton()}
     </div>`;
   }
 
-  #showAll(): TemplateResult {
+  #showAllButton(): TemplateResult {
     return html`<button type="button" class="quiet"
-      @click=${() => this.#choose({ policy: '', key: '' })}>
+      @click=${() => this.#setQuery({ policy: '', key: '' })}>
       Show all
     </button>`;
   }
 
   #controls(): TemplateResult {
     const { policy = '', key = '' } = this.#route.query;
-    const names = this.#isUnknown ? [...this.#names(), policy] : this.#names();
+    const names = this.#isUnknownPolicy ? [...this.#names(), policy] : this.#names();
     const choose = (event: Event): void =>
-      this.#choose({ policy: (event.target as HTMLSelectElement).value });
+      this.#setQuery({ policy: (event.target as HTMLSelectElement).value });
     return html`<form class="row filters" role="search" @submit=${(e: Event) => e.preventDefault()}>
       <span class="row pair">
         <label for="by-policy">Policy</label>
@@ -163,7 +163,7 @@ class DenialsPage implements Page {
         <label for="by-key">Key</label>
         <input id="by-key" type="search" class="mono" autocomplete="off" autocapitalize="off"
           spellcheck="false" placeholder="user:*" maxlength=${MAX_KEY_LENGTH} .value=${key}
-          aria-describedby="by-key-hint" @input=${(event: Event) => this.#type(event)} />
+          aria-describedby="by-key-hint" @input=${(event: Event) => this.#onKeyInput(event)} />
       </span>
       <span id="by-key-hint" class="hint">* matches any characters</span>
       <button type="button" class="quiet end" @click=${() => this.#togglePause()}>
@@ -174,7 +174,7 @@ class DenialsPage implements Page {
 
   #names(): readonly string[] {
     const defined = (this.#policies.value ?? []).map(({ name }) => name).sort();
-    // Labels such as (request) appear only after their first decision.
+    // Labels such as (request), for inline limits, are known after their first decision.
     return [...defined, ...this.#context.feed.history.policies.filter(isLabel)];
   }
 
@@ -192,8 +192,8 @@ class DenialsPage implements Page {
   #empty(): TemplateResult {
     const { policy, key } = this.#route.query;
     const isFiltered = policy !== undefined || key !== undefined;
-    const checked = this.#policies.value?.find((each) => !deniesAll(each));
-    const name = policy ?? checked?.name ?? 'perMinute';
+    const samplePolicy = this.#policies.value?.find((each) => !deniesAll(each));
+    const name = policy ?? samplePolicy?.name ?? 'perMinute';
     return html`<div class="empty">
       <p>
         No denials${isFiltered ? ' match the filter' : ''} since
@@ -201,7 +201,7 @@ class DenialsPage implements Page {
       </p>
       ${
         isFiltered
-          ? this.#showAll()
+          ? this.#showAllButton()
           : html`<p>To cause one, send calls until the limit is reached:</p>
               ${command(`while sleep 0.1; do ${checkCommand(name, 'ada')}; echo; done`)}`
       }
@@ -209,7 +209,9 @@ class DenialsPage implements Page {
   }
 }
 
-/** Labels of grouped policies, such as (request); policy names contain no parentheses. */
+/**
+ * Whether the name is a label such as (request), not a policy. Policy names have no parentheses.
+ */
 const isLabel = (name: string): boolean => /^\(.*\)$/.test(name);
 
 const shadowBadge = html`<span class="badge shadow">would have been denied</span> `;

@@ -1,4 +1,7 @@
-/** Recent admissions: the entries of a log, or the increases observed since the page was opened. */
+/**
+ * Recent admissions of a key: the entries of a sliding log or its buckets. Other algorithms do not
+ * store admissions, so the table lists the increases of usage since the page was opened.
+ */
 import { html, nothing, type TemplateResult } from 'lit-html';
 import type { EntriesDescription, KeyDescription } from 'sluice/engine';
 import type { KeyReport } from '../api/types.ts';
@@ -15,7 +18,7 @@ interface Row {
   readonly expires: string;
 }
 
-/** `13:05:59.123` */
+/** Returns the local time with milliseconds: `13:05:59.123`. */
 const exactTime = (timeMs: number): string =>
   `${clockText(timeMs)}.${String(Math.floor(timeMs) % 1000).padStart(3, '0')}`;
 
@@ -29,16 +32,16 @@ const EXPIRES: Column<Row> = {
 };
 
 export function admissions(
-  described: KeyDescription,
+  description: KeyDescription,
   report: KeyReport,
   history: KeyHistory,
 ): TemplateResult {
-  const isLog = described.shape === 'entries';
-  const rows = isLog ? logRows(described, report, history) : history.increases.map(increaseRow);
+  const isLog = description.shape === 'entries';
+  const rows = isLog ? logRows(description, report, history) : history.increases.map(increaseRow);
   const shown = rows.slice(0, MAX_ROWS);
   return html`<section class="card admissions" aria-labelledby="admissions-title">
     <h2 id="admissions-title">Recent admissions</h2>
-    <p class="hint">${noteText(described, report, shown.length, rows.length)}</p>
+    <p class="hint">${noteText(description, report, shown.length, rows.length)}</p>
     ${
       shown.length === 0
         ? nothing
@@ -52,28 +55,28 @@ export function admissions(
   </section>`;
 }
 
-/** Explains which of the `known` rows are in the table. */
+/** Returns the text above the table, which shows `shown` of `known` rows. */
 export function noteText(
-  described: KeyDescription,
+  description: KeyDescription,
   report: KeyReport,
   shown: number,
   known: number,
 ): string {
-  if (described.shape !== 'entries') {
-    const what = `A ${report.algorithm} stores counts, not calls`;
+  if (description.shape !== 'entries') {
+    const reason = `The ${report.algorithm} algorithm does not store single calls`;
     return shown === 0
-      ? `${what}. Admissions from now on are listed here.`
-      : `${what}. Listed: admissions since this page was opened.`;
+      ? `${reason}. Calls admitted from now on appear here.`
+      : `${reason}. The table lists calls admitted since this page was opened.`;
   }
   const { entries, entryCount } = report;
   if (entryCount > entries.length) {
-    const listed = `the service returns the newest ${countText(entries.length)}`;
-    return `Showing ${shown} of ${countText(entryCount)} entries; ${listed}.`;
+    const newest = `the service returns the newest ${countText(entries.length)}`;
+    return `Showing ${shown} of ${countText(entryCount)} entries; ${newest}.`;
   }
   if (known === 0) return `No admissions in the last ${windowText(report.windowMs)}.`;
   const rest = known > shown ? ` Showing the newest ${shown} of ${countText(known)}.` : '';
-  const same = described.entrySpanMs > 1 ? 'bucket' : 'millisecond';
-  return `Calls in the same ${same} share one entry.${rest}`;
+  const unit = description.entrySpanMs > 1 ? 'bucket' : 'millisecond';
+  return `Calls in the same ${unit} share one entry.${rest}`;
 }
 
 function logRows(

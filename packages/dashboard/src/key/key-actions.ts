@@ -1,4 +1,4 @@
-/** Actions on a key: reset, and set, change or remove an override. */
+/** Buttons that reset a key, and that set, edit or remove its override. */
 import { html, nothing, type TemplateResult } from 'lit-html';
 import type { KeyReport, PolicyDefinition } from '../api/types.ts';
 import type { PageContext } from '../page.ts';
@@ -13,27 +13,30 @@ export interface KeyActionContext {
   readonly report: KeyReport;
   readonly nowMs: number;
   /** Reloads the key after a change. */
-  readonly changed: () => Promise<void>;
+  readonly reloadKey: () => Promise<void>;
 }
 
-/** Longer keys are truncated in messages. */
-const MAX_NAME_LENGTH = 60;
+/** In characters. */
+const MAX_KEY_LENGTH = 60;
 
+/** Truncates a long key, for messages. */
 export const truncateKey = (key: string): string => {
-  const letters = [...key];
-  return letters.length <= MAX_NAME_LENGTH ? key : `${letters.slice(0, MAX_NAME_LENGTH).join('')}…`;
+  const characters = [...key];
+  return characters.length <= MAX_KEY_LENGTH
+    ? key
+    : `${characters.slice(0, MAX_KEY_LENGTH).join('')}…`;
 };
 
 export function actionButtons(actions: KeyActionContext): TemplateResult {
   const { report } = actions;
   const { override, key } = report;
-  const isOwn = override?.source === 'api' && override.key === key;
+  const hasApiOverride = override?.source === 'api' && override.key === key;
   return html`<div class="row">
     <button type="button" class="quiet" @click=${() => setOverride(actions)}>
-      ${isOwn ? 'Edit override' : 'Set override'}
+      ${hasApiOverride ? 'Edit override' : 'Set override'}
     </button>
     ${
-      isOwn
+      hasApiOverride
         ? html`<button type="button" class="quiet" @click=${() => removeOverride(actions)}>
             Remove override
           </button>`
@@ -43,7 +46,7 @@ export function actionButtons(actions: KeyActionContext): TemplateResult {
   </div>`;
 }
 
-function reset({ context, dialogs, report, changed }: KeyActionContext): void {
+function reset({ context, dialogs, report, reloadKey }: KeyActionContext): void {
   const { policy, key, used, limit } = report;
   dialogs.ask({
     title: 'Reset this key?',
@@ -56,26 +59,33 @@ function reset({ context, dialogs, report, changed }: KeyActionContext): void {
       <p class="hint">This cannot be undone. The reset is logged.</p>`,
     run: async () => {
       await context.api.reset(policy, key);
-      await changed();
+      await reloadKey();
       context.notify(`${truncateKey(key)} reset`);
     },
   });
 }
 
-function setOverride({ context, dialogs, policy, report, nowMs, changed }: KeyActionContext): void {
+function setOverride({
+  context,
+  dialogs,
+  policy,
+  report,
+  nowMs,
+  reloadKey,
+}: KeyActionContext): void {
   const { key, override } = report;
   askForOverride(dialogs, {
     ...{ policy, key, nowMs },
     existing: override?.source === 'api' && override.key === key ? override : undefined,
     save: async (_, fields) => {
       await context.api.setOverride(policy.name, key, fields);
-      await changed();
+      await reloadKey();
       context.notify(`${truncateKey(key)} now has a limit of ${countText(fields.limit)}`);
     },
   });
 }
 
-function removeOverride({ context, dialogs, policy, report, changed }: KeyActionContext): void {
+function removeOverride({ context, dialogs, policy, report, reloadKey }: KeyActionContext): void {
   const { key, override } = report;
   dialogs.ask({
     title: 'Remove override?',
@@ -83,12 +93,12 @@ function removeOverride({ context, dialogs, policy, report, changed }: KeyAction
     isDanger: true,
     body: () => html`<p>
       <code class="key">${key}</code> has its own limit of ${countText(override!.limit)}. Without
-      it, the limit in the files applies from the next decision: ${countText(policy.limit)} for most
-      keys of <b>${policy.name}</b>.
+      the override, the configured limit of <b>${policy.name}</b> applies from the next decision:
+      ${countText(policy.limit)}, unless another override matches this key.
     </p>`,
     run: async () => {
       await context.api.deleteOverride(policy.name, key);
-      await changed();
+      await reloadKey();
       context.notify(`Override for ${truncateKey(key)} removed`);
     },
   });

@@ -1,10 +1,10 @@
 /**
- * History of a key as seen by this page. The service deletes expired state; the page keeps it as
- * long as it is visible in the drawing.
+ * History of a key since the page was opened. The store deletes expired state; the page keeps it as
+ * long as the drawing shows it.
  */
 import type { LevelDescription, LogEntry, WindowsDescription } from 'sluice/engine';
 import type { KeyReport, LimitParams } from '../api/types.ts';
-import { describe } from './key-params.ts';
+import { describeAt } from './key-params.ts';
 
 export type Entry = LogEntry;
 
@@ -14,28 +14,29 @@ export interface WindowCount {
   readonly cost: number;
 }
 
-/** The token level right after a charge. */
+/** A charge to a token bucket. */
 export interface Charge {
   readonly atMs: number;
+  /** Tokens right after the charge. */
   readonly tokens: number;
-  /** The level right before, estimated from the previous report. */
+  /** Tokens right before the charge, computed from the previous report. */
   readonly before: number;
 }
 
-/** An increase of the count between two reports, for algorithms without entries. */
+/** An increase of the used cost between two reports, for algorithms that store no entries. */
 export interface Increase extends Entry {
-  /** The admission was between `sinceMs` and `atMs`. */
+  /** The cost was admitted between `sinceMs` and `atMs`. */
   readonly sinceMs: number;
 }
 
-/** The drawing shows fewer windows than this. */
+/** Windows of history to keep. The drawing shows fewer. */
 const KEPT_WINDOWS = 3;
 const MAX_ENTRIES = 6000;
 const MAX_CHARGES = 600;
 const MAX_INCREASES = 200;
 
 export class KeyHistory {
-  /** Oldest first. Replaced, never mutated, so that views can compare by identity. */
+  /** Oldest first. A new array per report, so that views can compare by identity. */
   entries: readonly Entry[] = [];
   windows: readonly WindowCount[] = [];
   charges: readonly Charge[] = [];
@@ -43,13 +44,14 @@ export class KeyHistory {
   increases: readonly Increase[] = [];
   #last: KeyReport | undefined = undefined;
 
-  take(report: KeyReport, params: LimitParams): void {
-    const isOther = this.#last !== undefined && this.#last.algorithm !== report.algorithm;
-    if (isOther) this.clear();
-    const described = describe(report, params, report.atMs);
-    if (described.shape === 'entries') this.#takeEntries(report, params);
-    else if (described.shape === 'windows') this.#takeWindows(report, params, described);
-    else this.#takeLevel(report, params, described);
+  /** Adds the state that the service reported. */
+  addReport(report: KeyReport, params: LimitParams): void {
+    const hasOtherAlgorithm = this.#last !== undefined && this.#last.algorithm !== report.algorithm;
+    if (hasOtherAlgorithm) this.clear();
+    const description = describeAt(report, params, report.atMs);
+    if (description.shape === 'entries') this.#addEntries(report, params);
+    else if (description.shape === 'windows') this.#addWindows(report, params, description);
+    else this.#addLevel(report, params, description);
     this.#last = report;
   }
 
@@ -61,23 +63,22 @@ export class KeyHistory {
     this.#last = undefined;
   }
 
-  /** Keeps expired entries, and those before the first listed one if the report is truncated. */
-  #takeEntries(report: KeyReport, { windowMs }: LimitParams): void {
+  /**
+   * Replaces the entries that the report lists. Keeps expired entries and, if the report is
+   * truncated, entries older than the first that it lists.
+   */
+  #addEntries(report: KeyReport, { windowMs }: LimitParams): void {
     const { entries, entryCount, atMs } = report;
     const edgeMs = atMs - windowMs;
-    const isAll = entryCount === entries.length;
-    const untilMs = isAll ? edgeMs + 1 : entries[0].atMs;
+    const isComplete = entryCount === entries.length;
+    const untilMs = isComplete ? edgeMs + 1 : entries[0].atMs;
     const sinceMs = atMs - KEPT_WINDOWS * windowMs;
     const known = this.entries.filter((each) => each.atMs < untilMs && each.atMs > sinceMs);
     this.entries = [...known, ...entries].slice(-MAX_ENTRIES);
   }
 
-  /** Keeps the windows that no longer count, and replaces those that do. */
-  #takeWindows(
-    report: KeyReport,
-    { windowMs }: LimitParams,
-    { windows }: WindowsDescription,
-  ): void {
+  /** Replaces the windows in the report. Keeps earlier windows, which no longer count. */
+  #addWindows(report: KeyReport, { windowMs }: LimitParams, { windows }: WindowsDescription): void {
     const known = new Map(this.windows.map(({ startMs, cost }) => [startMs, cost]));
     const admitted = windows.map(({ startMs, cost }) => cost - (known.get(startMs) ?? 0));
     this.#record(
@@ -88,16 +89,16 @@ export class KeyHistory {
     const past = this.windows.filter(
       ({ startMs }) => startMs < windows[0].startMs && startMs > sinceMs,
     );
-    const counted = windows.filter(({ cost }) => cost > 0);
-    this.windows = [...past, ...counted.map(({ startMs, cost }) => ({ startMs, cost }))];
+    const nonEmpty = windows.filter(({ cost }) => cost > 0);
+    this.windows = [...past, ...nonEmpty.map(({ startMs, cost }) => ({ startMs, cost }))];
   }
 
-  #takeLevel(report: KeyReport, params: LimitParams, { charged }: LevelDescription): void {
+  #addLevel(report: KeyReport, params: LimitParams, { charged }: LevelDescription): void {
     const last = this.#last;
     const lastTokens = (nowMs: number): number | undefined =>
-      last && (describe(last, params, nowMs) as LevelDescription).tokens;
+      last && (describeAt(last, params, nowMs) as LevelDescription).tokens;
     if (charged === undefined) {
-      // Full before the refill time means that the key was reset.
+      // A bucket that is full earlier than its refill rate allows was reset.
       if ((lastTokens(report.atMs) ?? params.capacity) < params.capacity) this.charges = [];
       return;
     }
@@ -112,7 +113,7 @@ export class KeyHistory {
     this.#record(report, Math.round(before - tokens), atMs);
   }
 
-  /** Ignores the first report, which does not show when its count was admitted. */
+  /** Records an increase, except in the first report, which does not show when it was admitted. */
   #record(report: KeyReport, cost: number, atMs = report.atMs): void {
     if (cost <= 0 || this.#last === undefined) return;
     const sinceMs = this.#last.atMs;

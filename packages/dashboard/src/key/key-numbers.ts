@@ -1,4 +1,4 @@
-/** The numbers of a key at a time: used, remaining, limit, next call, reset. */
+/** The numbers of a key: used, remaining, limit, and the times of the next call and the reset. */
 import { html, nothing, type TemplateResult } from 'lit-html';
 import type { KeyDescription } from 'sluice/engine';
 import type { KeyReport, LimitParams, Peek, PolicyDefinition } from '../api/types.ts';
@@ -14,7 +14,7 @@ const tile = (name: string, value: unknown, hint: unknown = nothing): TemplateRe
     <dd><b>${value}</b> <span class="hint">${hint}</span></dd>
   </div>`;
 
-/** The part of a reported wait that is still ahead. */
+/** Returns how much of a wait, reported at `atMs`, remains at `nowMs`. */
 const remainingWaitMs = (
   { atMs }: { readonly atMs: number },
   waitMs: number,
@@ -34,7 +34,7 @@ export function keyNumbers(
     ${tile('Used', countText(used), `of ${countText(limit)}`)}
     ${tile('Remaining', countText(remaining), gauge(used, limit))}
     ${tile('Limit', countText(params.limit), limitHint(params, report, policy))}
-    ${tile('Next call of cost 1', waitText(nextMs))}
+    ${tile('Next call admitted', waitText(nextMs), 'for cost 1')}
     ${tile(
       'Resets',
       waitText(resetMs),
@@ -43,11 +43,11 @@ export function keyNumbers(
   </dl>`;
 }
 
-/** Times within a day without their date. */
+/** Returns the time of day, or the date and time if it is more than a day ahead. */
 const resetTimeText = (timeMs: number, nowMs: number): string =>
   timeMs - nowMs < DAY_MS ? clockText(timeMs) : dateText(timeMs);
 
-/** Hidden from screen readers: the tiles have the same numbers. */
+/** A bar of the used share. Hidden from screen readers: the tiles have the same numbers. */
 function gauge(used: number, capacity: number): TemplateResult {
   const share = Math.max(0, Math.min(1, used / capacity));
   return html`<svg class="gauge" viewBox="0 0 100 6" preserveAspectRatio="none" aria-hidden="true">
@@ -64,8 +64,8 @@ function limitHint(
   const burst = capacity === limit ? '' : `, burst ${countText(capacity)}`;
   const per = `per ${windowText(windowMs)}${burst}`;
   if (override === undefined) return per;
-  const instead = policy === undefined ? '' : `, instead of ${countText(policy.limit)}`;
-  return html`${per}${instead} <span class="badge override">override</span>`;
+  const replaced = policy === undefined ? '' : `, instead of ${countText(policy.limit)}`;
+  return html`${per}${replaced} <span class="badge override">override</span>`;
 }
 
 export function overrideNote(
@@ -88,11 +88,11 @@ export function overrideNote(
   </p>`;
 }
 
-/** The decision for a call of a given cost. */
+/** The result of the form that asks when a call of a given cost would be admitted. */
 export type CostResult =
   | { readonly kind: 'pending' }
   | { readonly kind: 'decided'; readonly cost: number; readonly peek: Peek }
-  | { readonly kind: 'never'; readonly most: number }
+  | { readonly kind: 'never'; readonly limit: number }
   | { readonly kind: 'invalid'; readonly text: string };
 
 export function costText(result: CostResult, nowMs: number): string {
@@ -102,12 +102,12 @@ export function costText(result: CostResult, nowMs: number): string {
     case 'invalid':
       return result.text;
     case 'never':
-      return `never admitted: the limit is ${countText(result.most)}`;
+      return `is never admitted: the limit is ${countText(result.limit)}`;
     case 'decided': {
       const { peek } = result;
       return peek.allowed
-        ? 'admitted now'
-        : `admitted ${waitText(remainingWaitMs(peek, peek.retryAfterMs, nowMs))}`;
+        ? 'is admitted now'
+        : `is admitted ${waitText(remainingWaitMs(peek, peek.retryAfterMs, nowMs))}`;
     }
   }
 }

@@ -1,4 +1,4 @@
-/** One key: its numbers, its window as it slides, and its actions. */
+/** The page of a key: its numbers, an animated drawing of its window, and its actions. */
 import { html, nothing, type TemplateResult } from 'lit-html';
 import { guard } from 'lit-html/directives/guard.js';
 import type { KeyDescription } from 'sluice/engine';
@@ -16,22 +16,25 @@ import { admissions } from './admissions.ts';
 import { actionButtons, truncateKey } from './key-actions.ts';
 import { KeyHistory } from './key-history.ts';
 import { type CostResult, costText, keyNumbers, overrideNote } from './key-numbers.ts';
-import { describe, paramsOf } from './key-params.ts';
+import { describeAt, paramsOf } from './key-params.ts';
 import { buildScene, type Scene } from './scene.ts';
 import { ServiceClock } from './service-clock.ts';
 import { WindowView } from './window-view.ts';
 
 const REFETCH_MS = 1000;
-/** At most 30 frames per second, fewer if nothing moves by a pixel. */
+/** At most 30 frames per second. */
 const MIN_FRAME_MS = 34;
-/** Frames per window length. */
-const STEPS = 1300;
-/** Waits below a minute are shown to a tenth of a second. */
+/**
+ * Frames in the time of one window. With more, a frame would move the drawing less than a pixel.
+ */
+const FRAMES_PER_WINDOW = 1300;
+/** Texts change at this interval: waits below a minute are shown to a tenth of a second. */
 const TEXT_STEP_MS = 100;
 const MINUTE_MS = 60_000;
+/** Debounce of the cost field. */
 const TYPING_MS = 250;
-/** Names of this length may scroll, so they are focusable. */
-const LONG_KEY = 100;
+/** Longer keys may need to scroll in the heading, so the heading is focusable. */
+const LONG_KEY_LENGTH = 100;
 
 class KeyPage implements Page {
   readonly #context: PageContext;
@@ -39,7 +42,7 @@ class KeyPage implements Page {
   readonly #window: WindowView;
   readonly #clock = new ServiceClock();
   readonly #history = new KeyHistory();
-  readonly #still = matchMedia('(prefers-reduced-motion: reduce)');
+  readonly #reducedMotion = matchMedia('(prefers-reduced-motion: reduce)');
   readonly #stops: (() => void)[] = [];
   #route: Route;
   #report: KeyReport | undefined = undefined;
@@ -63,8 +66,8 @@ class KeyPage implements Page {
       context.feed.onChanged(() => this.#fetchPolicy()),
       () => this.#cancelFrame(),
     );
-    this.#begin();
-    this.#frame();
+    this.#load();
+    this.#scheduleFrame();
   }
 
   get #names(): { readonly policy: string; readonly key: string } {
@@ -76,21 +79,21 @@ class KeyPage implements Page {
     return `${truncateKey(this.#names.key)} · ${this.#names.policy}`;
   }
 
-  #begin(): void {
+  #load(): void {
     this.#report = undefined;
     this.#policy = undefined;
     this.#problem = undefined;
     this.#costResult = undefined;
     this.#history.clear();
-    // The service has no state of keys of a limit of 0.
+    // The policy comes first: if its limit is 0, there is no state to load.
     void this.#fetchPolicy().then(() => this.#reload());
   }
 
   onRouteChange(route: Route): void {
     const before = this.#route;
     this.#route = route;
-    if (before.names.join('\0') !== route.names.join('\0')) this.#begin();
-    else if (before.query.cost !== route.query.cost) void this.#fetchCost();
+    if (before.names.join('\0') !== route.names.join('\0')) this.#load();
+    else if (before.query.cost !== route.query.cost) void this.#fetchDecision();
   }
 
   leave(): void {
@@ -115,7 +118,7 @@ class KeyPage implements Page {
     return this.#policy !== undefined && deniesAll(this.#policy);
   }
 
-  /** One request at a time. */
+  /** Loads the state of the key, unless a request is pending. */
   #refetch(): Promise<void> {
     if (document.hidden || this.#names.key === '' || this.#deniesAll) return Promise.resolve();
     this.#pending ??= this.#fetch().finally(() => {
@@ -132,9 +135,9 @@ class KeyPage implements Page {
       if (this.#names.key !== key || this.#names.policy !== policy) return;
       this.#clock.add(report.atMs, sentMs, nowMs());
       this.#report = report;
-      this.#history.take(report, paramsOf(report, this.#policy));
+      this.#history.addReport(report, paramsOf(report, this.#policy));
       this.#problem = undefined;
-      await this.#fetchCost();
+      await this.#fetchDecision();
     } catch (error) {
       this.#problem = error as Error;
     } finally {
@@ -147,13 +150,16 @@ class KeyPage implements Page {
     return Number.isSafeInteger(cost) && cost >= 1 ? cost : undefined;
   }
 
-  async #fetchCost(): Promise<void> {
+  async #fetchDecision(): Promise<void> {
     const cost = this.#cost;
     const report = this.#report;
     if (report === undefined) return;
     if (cost === undefined)
-      this.#costResult = { kind: 'invalid', text: 'expected a whole number of at least 1' };
-    else if (cost > report.limit) this.#costResult = { kind: 'never', most: report.limit };
+      this.#costResult = {
+        kind: 'invalid',
+        text: 'is invalid: expected a whole number, at least 1',
+      };
+    else if (cost > report.limit) this.#costResult = { kind: 'never', limit: report.limit };
     else {
       const { policy, key } = report;
       const peek = await this.#context.api.peek(policy, key, cost);
@@ -164,32 +170,32 @@ class KeyPage implements Page {
     this.#context.redraw();
   }
 
-  /** Animates, unless the user prefers reduced motion. */
-  #frame(): void {
+  /** Redraws repeatedly, unless the user prefers reduced motion. */
+  #scheduleFrame(): void {
     this.#cancelFrame = after(this.#frameMs, () => {
-      if (!document.hidden && !this.#still.matches) this.#context.redraw();
-      this.#frame();
+      if (!document.hidden && !this.#reducedMotion.matches) this.#context.redraw();
+      this.#scheduleFrame();
     });
   }
 
-  /** Time until something visibly moves. */
+  /** Time until the next visible change. */
   get #frameMs(): number {
     const report = this.#report;
     if (report === undefined) return REFETCH_MS;
     const { windowMs, nextMs, resetAfterMs } = report;
     const isCounting = [nextMs, resetAfterMs].some((waitMs) => waitMs > 0 && waitMs < MINUTE_MS);
     const mostMs = isCounting ? TEXT_STEP_MS : REFETCH_MS;
-    return Math.min(mostMs, Math.max(MIN_FRAME_MS, windowMs / STEPS));
+    return Math.min(mostMs, Math.max(MIN_FRAME_MS, windowMs / FRAMES_PER_WINDOW));
   }
 
   get #nowMs(): number {
     const report = this.#report;
     const now = Math.floor(this.#clock.timeAt(nowMs()));
-    // The clock offset is an estimate: never go back before the report.
+    // The clock is estimated. The time must not be before that of the report.
     return report === undefined ? now : Math.max(report.atMs, now);
   }
 
-  /** The time that texts use; they change less often than the drawing. */
+  /** The time that texts use, rounded so that they change less often than the drawing. */
   get #textMs(): number {
     const reportMs = this.#report?.atMs ?? 0;
     return Math.max(reportMs, Math.floor(this.#nowMs / TEXT_STEP_MS) * TEXT_STEP_MS);
@@ -202,7 +208,7 @@ class KeyPage implements Page {
           <a href=${hrefTo('overview')}>Overview</a> <span aria-hidden="true">›</span>
           <a href=${hrefTo('policy', [policy])}>${policy}</a> <span aria-hidden="true">›</span>
         </nav>
-        <h1 class="mono key-name" tabindex=${key.length > LONG_KEY ? 0 : nothing}>${key}</h1>
+        <h1 class="mono key-name" tabindex=${key.length > LONG_KEY_LENGTH ? 0 : nothing}>${key}</h1>
         ${this.#policy === undefined ? nothing : this.#definition(this.#policy)}
       </div>
       ${this.#body()} ${this.#dialogs.view()}`;
@@ -216,59 +222,57 @@ class KeyPage implements Page {
   }
 
   #body(): TemplateResult {
-    if (this.#deniesAll) return empty('The limit is 0, so no state of keys is stored.');
+    if (this.#deniesAll)
+      return emptyState('The limit is 0: every call is denied, and no state is stored for keys.');
     const report = this.#report;
-    if (report !== undefined) return this.#known(report, paramsOf(report, this.#policy));
-    if (this.#names.key === '') return empty('The address contains no key.');
+    if (report !== undefined) return this.#details(report, paramsOf(report, this.#policy));
+    if (this.#names.key === '') return emptyState('The URL contains no key.');
     const problem = this.#problem;
     if (problem === undefined) return html`<p class="empty">Loading…</p>`;
     if (problem instanceof ApiError && problem.code === 'ERR_UNKNOWN_POLICY') {
-      return empty('Unknown policy.');
+      return emptyState('Unknown policy.');
     }
-    return empty(problem.message);
+    return emptyState(problem.message);
   }
 
-  #known(report: KeyReport, params: LimitParams): TemplateResult {
+  #details(report: KeyReport, params: LimitParams): TemplateResult {
     const now = this.#textMs;
     const policy = this.#policy;
-    const described = describe(report, params, now);
-    return html`${this.#problem === undefined ? nothing : stale(this.#problem)}
+    const description = describeAt(report, params, now);
+    return html`${this.#problem === undefined ? nothing : staleNotice(this.#problem)}
       <section class="card" aria-labelledby="numbers-title">
         <div class="row spread">
           <h2 id="numbers-title">Usage</h2>
           ${policy === undefined ? nothing : this.#buttons(policy, report, now)}
         </div>
-        ${report.held ? nothing : noState(report)}
-        ${keyNumbers(described, params, report, policy, now)} ${overrideNote(report, now)}
+        ${report.held ? nothing : noStateHint(report)}
+        ${keyNumbers(description, params, report, policy, now)} ${overrideNote(report, now)}
         ${this.#costForm(now)}
       </section>
-      ${this.#picture(described, params, report)}
-      ${guard([report, policy], () => admissions(described, report, this.#history))}`;
+      ${this.#picture(description, params, report)}
+      ${guard([report, policy], () => admissions(description, report, this.#history))}`;
   }
 
   #buttons(policy: PolicyDefinition, report: KeyReport, now: number): TemplateResult {
     return actionButtons({
       ...{ context: this.#context, dialogs: this.#dialogs },
       ...{ policy, report, nowMs: now },
-      changed: () => this.#reload(),
+      reloadKey: () => this.#reload(),
     });
   }
 
-  /** Loads the state after a change. */
+  /** Loads the state after a change of the key or its override. */
   async #reload(): Promise<void> {
-    // A pending request may return the state before the change.
+    // The result of a pending request may be from before the change.
     await this.#pending;
     await this.#refetch();
   }
 
-  /** The texts change less often than the drawing. */
-  #picture(
-    { usedText, freesText }: KeyDescription,
-    params: LimitParams,
-    report: KeyReport,
-  ): TemplateResult {
+  /** `description` is for the texts, which change less often than the drawing. */
+  #picture(description: KeyDescription, params: LimitParams, report: KeyReport): TemplateResult {
+    const { usedText, freesText } = description;
     const now = this.#nowMs;
-    const scene = buildScene(describe(report, params, now), params, report, this.#history, now);
+    const scene = buildScene(describeAt(report, params, now), params, report, this.#history, now);
     const { entries, entryCount } = report;
     const shown = `Showing ${countText(entries.length)} of ${countText(entryCount)} entries`;
     return html`<section class="card" aria-labelledby="window-title">
@@ -291,12 +295,12 @@ class KeyPage implements Page {
     return html`<form class="row cost" @submit=${(event: Event) => event.preventDefault()}>
       <label for="cost">A call of cost</label>
       <input id="cost" name="cost" type="number" min="1" step="1" inputmode="numeric" .value=${cost}
-        aria-describedby="cost-result" @input=${(event: Event) => this.#typed(event)} />
+        aria-describedby="cost-result" @input=${(event: Event) => this.#onCostInput(event)} />
       <span id="cost-result">${costText(result, now)}</span>
     </form>`;
   }
 
-  #typed(event: Event): void {
+  #onCostInput(event: Event): void {
     const cost = (event.target as HTMLInputElement).value;
     this.#cancelTyping();
     this.#cancelTyping = after(TYPING_MS, () => {
@@ -312,15 +316,15 @@ const TITLES: Readonly<Record<Scene['kind'], string>> = {
   level: 'Token level over',
 };
 
-const empty = (text: string): TemplateResult =>
+const emptyState = (text: string): TemplateResult =>
   html`<p class="empty">${text} <a href=${hrefTo('overview')}>All policies</a></p>`;
 
-const stale = ({ message }: Error): TemplateResult =>
+const staleNotice = ({ message }: Error): TemplateResult =>
   html`<p class="wrong" role="alert">${message}. Showing the last known state.</p>`;
 
-const noState = ({ policy, key }: KeyReport): TemplateResult => html`<div class="empty start">
+const noStateHint = ({ policy, key }: KeyReport): TemplateResult => html`<div class="empty start">
   <p>
-    The store holds no state for this key: the full limit is available. To send a call:
+    The store has no state for this key: the full limit is available. To send a call:
   </p>
   ${command(checkCommand(policy, key))}
 </div>`;

@@ -1,10 +1,10 @@
-/** The limit that applies to a key, and its state as the algorithm describes it. */
+/** The parameters of the limit of a key, and the description of its state by the algorithm. */
 import { describeKey, type KeyDescription } from 'sluice/engine';
 import type { KeyReport, LimitParams, PolicyDefinition } from '../api/types.ts';
 
 const DEFAULT_BUCKETS = 60;
 
-/** An override replaces the limit; a burst stays. */
+/** Returns the parameters that apply to a key. An override replaces the limit but not the burst. */
 export function paramsOf(report: KeyReport, policy: PolicyDefinition | undefined): LimitParams {
   const { windowMs, limit: capacity, override } = report;
   const buckets = Math.min(policy?.buckets ?? DEFAULT_BUCKETS, windowMs);
@@ -15,6 +15,6 @@ export function paramsOf(report: KeyReport, policy: PolicyDefinition | undefined
   };
 }
 
-/** Describes a key at a time since the report, assuming that no call was admitted since. */
-export const describe = (report: KeyReport, params: LimitParams, nowMs: number): KeyDescription =>
+/** Describes the state at `nowMs`, assuming that no call was admitted since the report. */
+export const describeAt = (report: KeyReport, params: LimitParams, nowMs: number): KeyDescription =>
   describeKey(report.algorithm, report, params, nowMs);

@@ -1,6 +1,6 @@
 /**
- * What the drawing of a key shows at a time: the visible time span, its content, and which part of
- * it counts. Values are times and costs; `window-view` converts them to pixels.
+ * The content of the drawing of a key at one moment: the visible time span, the admissions in it,
+ * and which of them count. Values are times and costs; `window-view.ts` converts them to pixels.
  */
 import type {
   EntriesDescription,
@@ -16,33 +16,34 @@ export interface Span {
   readonly toMs: number;
 }
 
-interface Common {
+interface BaseScene {
+  /** The visible time span. */
   readonly span: Span;
   readonly nowMs: number;
   /** The current window; a token bucket has none. */
   readonly window: Span | undefined;
-  /** Admissions before this time no longer count. */
+  /** Admissions before this time no longer count and are drawn pale. */
   readonly solidFromMs: number;
   /** Boundaries of clock-aligned windows. */
   readonly boundaries: readonly number[];
   /** The value at the top of the drawing. */
   readonly top: number;
-  /** The limit line; entries of single calls have none. */
+  /** Height of the limit line. Undefined for entries, whose heights are single costs. */
   readonly limit: number | undefined;
 }
 
-/** Admissions at their time, or in buckets that end at it. */
-export interface TickScene extends Common {
+/** The entries of a sliding log as vertical lines, or of sliding buckets as boxes. */
+export interface TickScene extends BaseScene {
   readonly kind: 'ticks';
   readonly entries: readonly Entry[];
-  /** Length of a bucket; 0 without buckets. */
+  /** Length of a bucket, which ends at the time of its entry; 0 for a sliding log. */
   readonly bucketMs: number;
-  /** Entries before this time are not in the report. */
+  /** The report does not list entries before this time; undefined if it lists all. */
   readonly unlistedUntilMs: number | undefined;
 }
 
-/** Counts of clock-aligned windows. */
-export interface BarScene extends Common {
+/** The costs of clock-aligned windows as bars. */
+export interface BarScene extends BaseScene {
   readonly kind: 'bars';
   readonly bars: readonly WindowCount[];
 }
@@ -52,33 +53,35 @@ export interface Point {
   readonly tokens: number;
 }
 
-/** The token level; after `nowMs`, the level without further calls. */
-export interface LevelScene extends Common {
+/** The token level as a curve. After `nowMs`, it assumes that there are no further calls. */
+export interface LevelScene extends BaseScene {
   readonly kind: 'level';
   readonly points: readonly Point[];
+  /** Tokens at `nowMs`. */
   readonly level: number;
 }
 
 export type Scene = TickScene | BarScene | LevelScene;
 
-/** Part of a window for which expired admissions stay visible. */
-const BEHIND = 1 / 3;
-const AHEAD = 0.02;
+/** Visible time before the window, where admissions no longer count, in windows. */
+const BEHIND_WINDOWS = 1 / 3;
+/** Visible time after `nowMs`, in windows. */
+const AHEAD_WINDOWS = 0.02;
 
 export function buildScene(
-  described: KeyDescription,
+  description: KeyDescription,
   params: LimitParams,
   report: KeyReport,
   history: KeyHistory,
   nowMs: number,
 ): Scene {
-  switch (described.shape) {
+  switch (description.shape) {
     case 'entries':
-      return tickScene(described, params, report, history, nowMs);
+      return tickScene(description, params, report, history, nowMs);
     case 'windows':
-      return barScene(described, params, history, nowMs);
+      return barScene(description, params, history, nowMs);
     case 'level':
-      return levelScene(described, params, history, nowMs);
+      return levelScene(description, params, history, nowMs);
   }
 }
 
@@ -90,12 +93,12 @@ function tickScene(
   nowMs: number,
 ): TickScene {
   const edgeMs = nowMs - windowMs;
-  const isCut = report.entryCount > report.entries.length && (entries[0]?.atMs ?? 0) > edgeMs;
+  const isTruncated = report.entryCount > report.entries.length && (entries[0]?.atMs ?? 0) > edgeMs;
   return {
     kind: 'ticks',
     span: {
-      fromMs: edgeMs - BEHIND * windowMs,
-      toMs: nowMs + Math.max(entrySpanMs, AHEAD * windowMs),
+      fromMs: edgeMs - BEHIND_WINDOWS * windowMs,
+      toMs: nowMs + Math.max(entrySpanMs, AHEAD_WINDOWS * windowMs),
     },
     nowMs,
     window: { fromMs: edgeMs, toMs: nowMs },
@@ -105,7 +108,7 @@ function tickScene(
     limit: undefined,
     entries,
     bucketMs: entrySpanMs === 1 ? 0 : entrySpanMs,
-    unlistedUntilMs: isCut ? entries[0].atMs : undefined,
+    unlistedUntilMs: isTruncated ? entries[0].atMs : undefined,
   };
 }
 
@@ -116,7 +119,7 @@ function boundariesIn({ fromMs, toMs }: Span, windowMs: number): readonly number
   return Array.from({ length: count }, (_, at) => firstMs + at * windowMs);
 }
 
-/** With several counted windows, the current one slides over them. */
+/** If the algorithm counts two windows, the drawn window slides over them. */
 function barScene(
   { windows }: WindowsDescription,
   { windowMs, capacity }: LimitParams,
@@ -125,13 +128,13 @@ function barScene(
 ): BarScene {
   const isSliding = windows.length > 1;
   const fromMs = isSliding ? nowMs - windowMs : windows[0].startMs;
-  const behind = isSliding ? 2 : 1 + BEHIND;
-  const span = { fromMs: nowMs - behind * windowMs, toMs: nowMs + windowMs };
-  const counted = windows.filter(({ cost }) => cost > 0);
+  const behindWindows = isSliding ? 2 : 1 + BEHIND_WINDOWS;
+  const span = { fromMs: nowMs - behindWindows * windowMs, toMs: nowMs + windowMs };
+  const nonEmpty = windows.filter(({ cost }) => cost > 0);
   return {
     kind: 'bars',
     ...{ span, nowMs },
-    bars: [...history.windows.filter(({ startMs }) => startMs < windows[0].startMs), ...counted],
+    bars: [...history.windows.filter(({ startMs }) => startMs < windows[0].startMs), ...nonEmpty],
     window: { fromMs, toMs: fromMs + windowMs },
     solidFromMs: fromMs,
     boundaries: boundariesIn(span, windowMs),

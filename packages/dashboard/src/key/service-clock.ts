@@ -1,14 +1,15 @@
-/** Estimates the service's clock from its responses, since the browser's clock may be wrong. */
+/** Estimates the service's clock from its responses, because the browser's clock may be wrong. */
 
-/** Service clock minus browser clock, and the bound of its error. */
 interface Offset {
+  /** Service clock minus browser clock. */
   readonly aheadMs: number;
+  /** Largest possible error of `aheadMs`: half of the round trip. */
   readonly errorMs: number;
 }
 
-/** Offsets that differ by more than their errors and this mean that a clock was set. */
+/** If two offsets differ by more than their errors plus this, one of the clocks was set. */
 const SLACK_MS = 50;
-/** Clocks drift: after this many samples the best one is replaced. */
+/** Because clocks drift, the best sample is replaced after this many samples. */
 const MAX_SAMPLES = 60;
 
 export class ServiceClock {
@@ -19,7 +20,10 @@ export class ServiceClock {
     return this.#best !== undefined;
   }
 
-  /** Adds a response with service time `atMs`, sent and received at browser times. */
+  /**
+   * Adds a sample: a response with the service time `atMs`, whose request was sent at `sentMs` and
+   * which was received at `receivedMs`, both by the browser's clock.
+   */
   add(atMs: number, sentMs: number, receivedMs: number): void {
     const sample: Offset = {
       aheadMs: atMs - (sentMs + receivedMs) / 2,

@@ -1,6 +1,6 @@
 /**
- * Draws the window as SVG. Time flows to the left past two fixed lines, now and the window's edge.
- * Paths are built once per report and then only translated.
+ * Draws the window of a key as SVG. Entries move to the left, past fixed lines for the current time
+ * and the start of the window. Their path is built once per report and then only translated.
  */
 import { html, nothing, svg, type TemplateResult } from 'lit-html';
 import { ref } from 'lit-html/directives/ref.js';
@@ -8,20 +8,21 @@ import { clockText, countText, windowText } from '../view/format.ts';
 import type { WidthObserver } from '../view/width-observer.ts';
 import type { BarScene, LevelScene, Scene, TickScene } from './scene.ts';
 import {
-  BASE,
+  createScale,
   HEIGHT,
   heightOf,
-  MIN_TICK,
-  PLOT,
+  MIN_TICK_HEIGHT,
+  PLOT_BOTTOM,
+  PLOT_HEIGHT,
+  PLOT_TOP,
+  pixels,
   type Scale,
-  scaleOf,
-  short,
-  TOP,
   ticksPath,
 } from './window-shapes.ts';
 
 export class WindowView {
   readonly #widthObserver: WidthObserver;
+  /** The path of the last drawn entries. */
   #drawn: { of: TickScene['entries']; perMs: number; path: string } | undefined = undefined;
 
   constructor(widthObserver: WidthObserver) {
@@ -36,29 +37,30 @@ export class WindowView {
   }
 
   #picture(scene: Scene, label: string, width: number): TemplateResult {
-    const scale = scaleOf(scene.span, width);
+    const scale = createScale(scene.span, width);
     const solidX = Math.max(0, scale.x(scene.solidFromMs));
     return html`<svg role="img" aria-label=${label} width=${width} height=${HEIGHT}
       viewBox="0 0 ${width} ${HEIGHT}">
       <defs>
         <clipPath id="window-solid">
-          <rect x=${solidX} y="0" width=${Math.max(0, width - solidX)} height=${BASE} />
+          <rect x=${solidX} y="0" width=${Math.max(0, width - solidX)} height=${PLOT_BOTTOM} />
         </clipPath>
         <clipPath id="window-gone">
-          <rect x="0" y="0" width=${solidX} height=${BASE} />
+          <rect x="0" y="0" width=${solidX} height=${PLOT_BOTTOM} />
         </clipPath>
         <clipPath id="window-past">
-          <rect x="0" y="0" width=${scale.x(scene.nowMs)} height=${BASE} />
+          <rect x="0" y="0" width=${scale.x(scene.nowMs)} height=${PLOT_BOTTOM} />
         </clipPath>
         <clipPath id="window-ahead">
-          <rect x=${scale.x(scene.nowMs)} y="0" width=${width} height=${BASE} />
+          <rect x=${scale.x(scene.nowMs)} y="0" width=${width} height=${PLOT_BOTTOM} />
         </clipPath>
         <pattern id="window-hatch" width="6" height="6" patternUnits="userSpaceOnUse"
           patternTransform="rotate(45)">
           <line class="hatch" x1="0" y1="0" x2="0" y2="6" />
         </pattern>
       </defs>
-      ${band(scene, scale, width)} ${this.#content(scene, scale)} ${lines(scene, scale, width)}
+      ${windowBand(scene, scale, width)} ${this.#content(scene, scale)}
+      ${lines(scene, scale, width)}
     </svg>`;
   }
 
@@ -75,11 +77,11 @@ export class WindowView {
       this.#drawn = { of: entries, perMs: scale.perMs, path: ticksPath(scene, scale.perMs) };
     }
     const { path } = this.#drawn!;
-    const place = `translate(${short(scale.x(entries[entries.length - 1]?.atMs ?? span.toMs))} 0)`;
+    const place = `translate(${pixels(scale.x(entries[entries.length - 1]?.atMs ?? span.toMs))} 0)`;
     const shape = bucketMs === 0 ? 'ticks' : 'buckets';
     const tallest = `tallest: cost ${countText(scene.top)}`;
     return svg`${unlisted(unlistedUntilMs, scene, scale)}
-      ${scene.top > 1 ? svg`<text x="2" y=${TOP - 10}>${tallest}</text>` : nothing}
+      ${scene.top > 1 ? svg`<text x="2" y=${PLOT_TOP - 10}>${tallest}</text>` : nothing}
       <g clip-path="url(#window-gone)"><g transform=${place}>
         <path class="${shape} gone" d=${path} /></g></g>
       <g clip-path="url(#window-solid)"><g transform=${place}>
@@ -92,25 +94,25 @@ function unlisted(untilMs: number | undefined, { window }: TickScene, { x }: Sca
   if (untilMs === undefined || window === undefined) return nothing;
   const from = Math.max(0, x(window.fromMs));
   const width = Math.max(0, x(untilMs) - from);
-  return svg`<rect fill="url(#window-hatch)" x=${from} y=${TOP} width=${width}
-    height=${PLOT} />`;
+  return svg`<rect fill="url(#window-hatch)" x=${from} y=${PLOT_TOP} width=${width}
+    height=${PLOT_HEIGHT} />`;
 }
 
-/** The current window. */
-function band({ window }: Scene, { x }: Scale, width: number): unknown {
+/** Shades the current window. */
+function windowBand({ window }: Scene, { x }: Scale, width: number): unknown {
   if (window === undefined) return nothing;
   const from = Math.max(0, x(window.fromMs));
   const to = Math.min(width, x(window.toMs));
-  return svg`<rect class="band" x=${from} y=${TOP} width=${Math.max(0, to - from)}
-    height=${PLOT} />`;
+  return svg`<rect class="band" x=${from} y=${PLOT_TOP} width=${Math.max(0, to - from)}
+    height=${PLOT_HEIGHT} />`;
 }
 
-/** Bars are solid where they count, outlined for the rest of the current window. */
+/** Draws windows as bars: solid up to now, outlined for the rest of the current window. */
 function barsOf({ bars, top, nowMs, boundaries }: BarScene, { x }: Scale): unknown {
   const windowMs = boundaries.length > 1 ? boundaries[1] - boundaries[0] : 0;
   return bars.map(({ startMs, cost }) => {
-    const height = heightOf(cost, top, MIN_TICK);
-    const y = BASE - height;
+    const height = heightOf(cost, top, MIN_TICK_HEIGHT);
+    const y = PLOT_BOTTOM - height;
     const [from, to] = [x(startMs) + 1, x(startMs + windowMs) - 1];
     const width = Math.max(0, to - from);
     const isOpen = startMs + windowMs > nowMs;
@@ -125,16 +127,20 @@ function barsOf({ bars, top, nowMs, boundaries }: BarScene, { x }: Scale): unkno
             ? svg`<rect class="bar open" x=${from} y=${y} width=${width} height=${height} />`
             : nothing
         }</g>
-      <text class="bar-label" x=${labelX} y=${Math.max(TOP + 12, y - 5)} text-anchor="middle">
+      <text class="bar-label" x=${labelX} y=${Math.max(PLOT_TOP + 12, y - 5)} text-anchor="middle">
         ${countText(cost)}</text>`;
   });
 }
 
 function levelOf({ points, top, level, nowMs }: LevelScene, { x }: Scale): unknown {
-  const y = (tokens: number): number => BASE - Math.max(0, Math.min(1, tokens / top)) * PLOT;
-  const path = points.map(({ atMs, tokens }) => `${short(x(atMs))} ${short(y(tokens))}`).join('L');
+  const y = (tokens: number): number =>
+    PLOT_BOTTOM - Math.max(0, Math.min(1, tokens / top)) * PLOT_HEIGHT;
+  const path = points
+    .map(({ atMs, tokens }) => `${pixels(x(atMs))} ${pixels(y(tokens))}`)
+    .join('L');
   const last = points[points.length - 1];
-  const area = `M${path}L${short(x(last.atMs))} ${BASE}L${short(x(points[0].atMs))} ${BASE}z`;
+  const [left, right] = [pixels(x(points[0].atMs)), pixels(x(last.atMs))];
+  const area = `M${path}L${right} ${PLOT_BOTTOM}L${left} ${PLOT_BOTTOM}z`;
   const now = x(nowMs);
   return svg`
     <g clip-path="url(#window-past)"><path class="area" d=${area} /><path class="level"
@@ -143,40 +149,41 @@ function levelOf({ points, top, level, nowMs }: LevelScene, { x }: Scale): unkno
     <circle class="level-now" cx=${now} cy=${y(level)} r="5" />`;
 }
 
-/** Lines for now, the window's edge, the limit and the window boundaries. */
+/** Draws lines for the current time, the start of the window, the limit and window boundaries. */
 function lines(scene: Scene, scale: Scale, width: number): unknown {
   const { nowMs, boundaries } = scene;
   const now = scale.x(nowMs);
-  return svg`<line class="axis" x1="0" x2=${width} y1=${BASE} y2=${BASE} />
+  return svg`<line class="axis" x1="0" x2=${width} y1=${PLOT_BOTTOM} y2=${PLOT_BOTTOM} />
     ${boundaries.map((atMs) => boundary(atMs, scale.x(atMs), width))}
     ${limitLine(scene, width)} ${edgeLine(scene, scale)}
-    <line class="now" x1=${now} x2=${now} y1=${TOP - 8} y2=${BASE} />
+    <line class="now" x1=${now} x2=${now} y1=${PLOT_TOP - 8} y2=${PLOT_BOTTOM} />
     <text class="now-label" x=${now} y=${HEIGHT - 8}
       text-anchor=${width - now < 20 ? 'end' : 'middle'}>now</text>`;
 }
 
 function limitLine({ kind, limit, top }: Scene, width: number): unknown {
   if (limit === undefined) return nothing;
-  const y = BASE - (limit / top) * PLOT;
+  const y = PLOT_BOTTOM - (limit / top) * PLOT_HEIGHT;
   return svg`<line class="limit" x1="0" x2=${width} y1=${y} y2=${y} />
     <text class="limit-label" x=${width - 2} y=${y + 14} text-anchor="end">
       ${kind === 'level' ? 'capacity' : 'limit'} ${countText(limit)}</text>`;
 }
 
-/** The start of a sliding window; a clock-aligned window has boundaries instead. */
+/** Draws the start of a sliding window. A clock-aligned window has boundaries instead. */
 function edgeLine({ window, nowMs, span }: Scene, { x }: Scale): unknown {
   const fromMs = window?.fromMs ?? span.fromMs;
   if (window !== undefined && window.toMs > nowMs) return nothing;
   const place = x(fromMs);
-  const line = svg`<line class="edge" x1=${place} x2=${place} y1=${TOP - 8} y2=${BASE} />`;
+  const line = svg`<line class="edge" x1=${place} x2=${place} y1=${PLOT_TOP - 8}
+    y2=${PLOT_BOTTOM} />`;
   return svg`${window === undefined ? nothing : line}
     <text x=${Math.max(2, place)} y=${HEIGHT - 8}
       text-anchor=${place < 40 ? 'start' : 'middle'}>${windowText(nowMs - fromMs)} ago</text>`;
 }
 
-/** Boundary between two clock-aligned windows. */
+/** Draws the boundary between two clock-aligned windows. */
 function boundary(atMs: number, place: number, width: number): unknown {
   const anchor = place < 30 ? 'start' : place > width - 30 ? 'end' : 'middle';
-  return svg`<line class="boundary" x1=${place} x2=${place} y1=${TOP - 4} y2=${BASE} />
-    <text x=${place} y=${TOP - 10} text-anchor=${anchor}>${clockText(atMs)}</text>`;
+  return svg`<line class="boundary" x1=${place} x2=${place} y1=${PLOT_TOP - 4} y2=${PLOT_BOTTOM} />
+    <text x=${place} y=${PLOT_TOP - 10} text-anchor=${anchor}>${clockText(atMs)}</text>`;
 }

@@ -66,7 +66,7 @@ describe('a key under load', () => {
     const [before, label] = [await shape(), await windowOf(page).getAttribute('aria-label')];
     await eventually(shape).not.toBe(before);
     await eventually(() => windowOf(page).getAttribute('aria-label')).not.toBe(label);
-    await eventually(async () => (await tilesOf(page))['Next call of cost 1']).toMatch(/^in /);
+    await eventually(async () => (await tilesOf(page))['Next call admitted']).toMatch(/^in /);
   });
 
   test('with reduced motion the window of a key moves only with new reports', async () => {
@@ -97,7 +97,7 @@ describe.each(LONG.map(({ name }) => name))('a key under the policy %s', (name) 
     expect(json).toMatchObject({ used: 4, nextMs: 0 });
     await eventually(() => tilesOf(page)).toMatchObject({
       Used: `${json.used} of ${numberText(json.limit)}`,
-      'Next call of cost 1': 'now',
+      'Next call admitted': 'now for cost 1',
     });
     const tiles = await tilesOf(page);
     expect(numberOf(tiles.Remaining)).toBe(json.remaining);
@@ -105,7 +105,7 @@ describe.each(LONG.map(({ name }) => name))('a key under the policy %s', (name) 
     expect(await windowOf(page).getAttribute('aria-label')).toContain(numberText(json.limit));
     const { json: peek } = await running.post('/v1/peek', { policy: name, key: 'ada', cost: 6 });
     expect(peek.allowed).toBe(true);
-    await page.getByText('admitted now').waitFor();
+    await page.getByText('is admitted now').waitFor();
   });
 });
 
@@ -127,7 +127,7 @@ test('the entries of a log are listed as admissions', async () => {
 test('the wait for a given cost is shown, also after a reload', async () => {
   await go(page, '#/key/log/ada');
   await page.getByLabel('A call of cost').fill('7');
-  await page.getByText(/^admitted in /).waitFor();
+  await page.getByText(/^is admitted in /).waitFor();
   expect(page.url()).toMatch(/\?cost=7$/);
   await page.getByLabel('A call of cost').fill('11');
   await page.getByText('never admitted: the limit is 10').waitFor();
@@ -175,7 +175,7 @@ test('a cancelled reset changes nothing', async () => {
 
 test('a key without state shows a command to send a call', async () => {
   await go(page, '#/key/log/unused');
-  await page.getByText('The store holds no state for this key').waitFor();
+  await page.getByText('The store has no state for this key').waitFor();
   const text = await page.getByText('curl -s').textContent();
   expect(text).toContain(`${running.url}/v1/check`);
   expect(text).toContain('{"policy":"log","key":"unused"}');

@@ -82,7 +82,9 @@ test.each([
 test('the page of a key of a limit of 0 explains that there is no state', async () => {
   await go(page, '#/policy/shop.never');
   await page.getByRole('link', { name: 'never:ada' }).click();
-  await page.getByText('The limit is 0, so no state of keys is stored.').waitFor();
+  await page
+    .getByText('The limit is 0: every call is denied, and no state is stored for keys.')
+    .waitFor();
   expect(await textOf()).toContain('0 per 1 min, denies every call');
   await expectNumbers();
 });

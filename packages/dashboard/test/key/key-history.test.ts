@@ -15,7 +15,7 @@ function historyOf(...reports: readonly Partial<KeyReport>[]): KeyHistory {
       entryCount: fields.entries?.length ?? 0,
       ...fields,
     });
-    history.take(current, paramsOf(current, undefined));
+    history.addReport(current, paramsOf(current, undefined));
   }
   return history;
 }
@@ -68,7 +68,10 @@ describe('the history of a log', () => {
     for (let second = 0; second < 20; second++) {
       const entries = Array.from({ length: 1000 }, (_, at) => entry(second * 1000 + at));
       const current = report({ windowMs: 10_000_000, atMs: second * 1000 + 999, entries });
-      history.take({ ...current, entryCount: 1000 * (second + 1) }, paramsOf(current, undefined));
+      history.addReport(
+        { ...current, entryCount: 1000 * (second + 1) },
+        paramsOf(current, undefined),
+      );
     }
     expect(history.entries).toHaveLength(6000);
     expect(history.entries.at(-1)).toEqual(entry(19_999));

@@ -4,7 +4,7 @@ import { Random } from 'sluice-traffic/lab';
 import { describe, expect, test } from 'vitest';
 import type { PolicyDefinition } from '../../src/api/types.ts';
 import { noteText } from '../../src/key/admissions.ts';
-import { describe as describeReport, paramsOf } from '../../src/key/key-params.ts';
+import { describeAt, paramsOf } from '../../src/key/key-params.ts';
 import { report } from './reports.ts';
 
 const START_MS = 1_767_225_600_000;
@@ -36,7 +36,7 @@ describe('the usage between two reports', () => {
           if (option === 'buckets') expect(read.bucketMs).toBe(params.bucketMs);
           const laterMs = nowMs + random.below(2 * windowMs);
           const later = store.inspectSync(policy, params, 'a', laterMs);
-          expect(describeReport(current, read, laterMs).used).toBe(later?.used ?? 0);
+          expect(describeAt(current, read, laterMs).used).toBe(later?.used ?? 0);
         }
       }
     },
@@ -48,7 +48,7 @@ describe('the usage between two reports', () => {
       ...{ windowMs: 100, used: 10, entries, entryCount: 5, atMs: START_MS + 60 },
     });
     const usedAt = (timeMs: number) =>
-      describeReport(current, paramsOf(current, undefined), timeMs).used;
+      describeAt(current, paramsOf(current, undefined), timeMs).used;
     expect(usedAt(START_MS + 60)).toBe(10);
     expect(usedAt(START_MS + 150)).toBe(8);
   });
@@ -77,7 +77,7 @@ describe('the limit of a key', () => {
 test('a truncated log shows how many entries are listed', () => {
   const entries = Array.from({ length: 1000 }, (_, at) => ({ atMs: START_MS + at, cost: 1 }));
   const current = report({ entries, entryCount: 100_000, used: 100_000, atMs: START_MS + 1000 });
-  const described = describeReport(current, paramsOf(current, undefined), START_MS + 1000);
+  const described = describeAt(current, paramsOf(current, undefined), START_MS + 1000);
   expect(noteText(described, current, 50, 100)).toBe(
     'Showing 50 of 100,000 entries; the service returns the newest 1,000.',
   );

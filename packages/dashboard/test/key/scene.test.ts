@@ -1,9 +1,9 @@
 import { describe, expect, test } from 'vitest';
 import type { KeyReport, PolicyDefinition } from '../../src/api/types.ts';
 import { KeyHistory } from '../../src/key/key-history.ts';
-import { describe as describeReport, paramsOf } from '../../src/key/key-params.ts';
+import { describeAt, paramsOf } from '../../src/key/key-params.ts';
 import { type BarScene, buildScene, type LevelScene, type TickScene } from '../../src/key/scene.ts';
-import { heightOf, scaleOf, ticksPath } from '../../src/key/window-shapes.ts';
+import { createScale, heightOf, ticksPath } from '../../src/key/window-shapes.ts';
 import { report } from './reports.ts';
 
 const WINDOW_MS = 6000;
@@ -20,8 +20,8 @@ function scene<S>(
   });
   const params = paramsOf(current, policy as PolicyDefinition);
   const history = new KeyHistory();
-  history.take(current, params);
-  const described = describeReport(current, params, nowMs);
+  history.addReport(current, params);
+  const described = describeAt(current, params, nowMs);
   return buildScene(described, params, current, history, nowMs) as S;
 }
 
@@ -123,7 +123,7 @@ describe('the scene of a token bucket', () => {
 
 describe('pixel coordinates', () => {
   test('pixel coordinates are linear in time', () => {
-    const { x, perMs } = scaleOf({ fromMs: 1000, toMs: 3000 }, 500);
+    const { x, perMs } = createScale({ fromMs: 1000, toMs: 3000 }, 500);
     expect([x(1000), x(2000), x(3000), perMs]).toEqual([0, 250, 500, 0.25]);
   });
 
