@@ -60,7 +60,7 @@ describe('charts of a policy', () => {
   });
 
   test('the heat strip is drawn, and its table has the same numbers', async () => {
-    const strip = page.getByRole('img', { name: /^perMinute: fullest key 100%/ });
+    const strip = page.getByRole('img', { name: /^perMinute: the fullest key last used 100%/ });
     expect((await picture(strip)).colours).toBeGreaterThan(1);
     await page.getByText('Fullest key as a table').click();
     const rows = await cellsOf(page.getByRole('table', { name: /^Fullest key/ }));
