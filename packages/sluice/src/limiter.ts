@@ -21,9 +21,10 @@ type Target = string | readonly unknown[];
 /** Equal to no name that a caller can pass. */
 const NO_POLICY = {};
 
-class LimiterCore {
-  readonly #policies: PolicyRegistry;
-  readonly #store: Store;
+export class LimiterCore {
+  /** Read by the HTTP adapters. */
+  readonly policies: PolicyRegistry;
+  readonly store: Store;
   readonly #sync: SyncStore | undefined;
   readonly #clock: Clock;
   /** The `clock` option. Without it, the store uses its own clock. */
@@ -37,8 +38,8 @@ class LimiterCore {
   readonly #listeners = new Set<DecisionListener>();
 
   constructor(policies: PolicyRegistry, store: Store, clock: Clock | undefined) {
-    this.#policies = policies;
-    this.#store = store;
+    this.policies = policies;
+    this.store = store;
     this.#sync = 'decideSync' in store ? (store as SyncStore) : undefined;
     this.#ownClock = clock && checkedClock(clock);
     this.#clock = this.#ownClock ?? systemClock;
@@ -53,7 +54,6 @@ class LimiterCore {
           () => {},
         );
       },
-      notify: (decision) => this.#notify(decision),
     });
   }
 
@@ -72,7 +72,7 @@ class LimiterCore {
   /** Caches a policy for the fast path. Returns false if its checks take the slow path. */
   #cachePolicy(name: unknown): boolean {
     if (typeof name !== 'string' || !this.#sync || this.#listeners.size > 0) return false;
-    const policy = this.#policies.policy(name);
+    const policy = this.policies.policy(name);
     this.#lastTable = this.#sync.open(policy);
     this.#lastPolicy = policy;
     this.#lastName = name;
@@ -81,12 +81,12 @@ class LimiterCore {
 
   /** The slow path, in a function of its own so that V8 can inline `checkSync`. */
   #checkGeneral(name: Target, key?: Key | CallFields, options?: CallFields): Decision {
-    return this.#decideNow(this.#check(name, key, options, 1)) as Decision;
+    return this.#notify(this.#decideNow(this.#check(name, key, options, 1)));
   }
 
   async check(name: Target, key?: Key | CallFields, options?: CallFields) {
     if (this.#sync !== undefined) return this.checkSync(name, key, options);
-    return this.#decide(this.#check(name, key, options, 1));
+    return this.#notify(await this.#decide(this.#check(name, key, options, 1)));
   }
 
   peekSync(name: Target, key?: Key | CallFields, options?: CallFields): CheckResult {
@@ -103,10 +103,9 @@ class LimiterCore {
     options?: CallFields & AcquireOptions,
   ): Promise<Decision> {
     const check = this.#check(name, key, options, 1, ACQUIRE_FIELDS);
-    return this.#waiters.acquire(
-      check,
-      ((typeof name === 'string' ? options : key) ?? {}) as AcquireOptions,
-    );
+    const given = ((typeof name === 'string' ? options : key) ?? {}) as AcquireOptions;
+    // After the wait, so that listeners run in the caller's asynchronous context.
+    return this.#notify(await this.#waiters.acquire(check, given));
   }
 
   refundSync(receipt: Receipt): number {
@@ -131,7 +130,7 @@ class LimiterCore {
     const nowMs = this.#ownClock?.now();
     const adjustments = this.#spend(receipt, actual);
     try {
-      const changes = await this.#store.adjust(adjustments, nowMs);
+      const changes = await this.store.adjust(adjustments, nowMs);
       this.#waiters.nudge(adjustments);
       return changes.reduce((sum, change) => sum + change, 0);
     } catch (error) {
@@ -144,30 +143,30 @@ class LimiterCore {
   resetSync(policy: string, key: Key): void {
     const sync = this.#syncStore();
     const text = keyText(key);
-    sync.resetSync(this.#policies.policy(policy), text, this.#clock.now());
+    sync.resetSync(this.policies.policy(policy), text, this.#clock.now());
     this.#waiters.nudge([{ charge: { policy, key: text } }]);
   }
 
   async reset(policy: string, key: Key): Promise<void> {
     const text = keyText(key);
-    await this.#store.reset(this.#policies.policy(policy), text, this.#ownClock?.now());
+    await this.store.reset(this.policies.policy(policy), text, this.#ownClock?.now());
     this.#waiters.nudge([{ charge: { policy, key: text } }]);
   }
 
   inspectSync(name: string, given: Key): KeyState | undefined {
     const sync = this.#syncStore();
-    const { policy, params, key } = this.#policies.limit(name, given, undefined, 0);
+    const { policy, params, key } = this.policies.limit(name, given, undefined, 0);
     return sync.inspectSync(policy, params, key, this.#clock.now());
   }
 
   async inspect(name: string, given: Key): Promise<KeyState | undefined> {
     if (this.#sync !== undefined) return this.inspectSync(name, given);
-    const { policy, params, key } = this.#policies.limit(name, given, undefined, 0);
-    return this.#store.inspect?.(policy, params, key, this.#ownClock?.now());
+    const { policy, params, key } = this.policies.limit(name, given, undefined, 0);
+    return this.store.inspect?.(policy, params, key, this.#ownClock?.now());
   }
 
   get size(): number | undefined {
-    return this.#store.size;
+    return this.store.size;
   }
 
   onDecision(listener: DecisionListener): () => void {
@@ -184,7 +183,7 @@ class LimiterCore {
 
   async close(): Promise<void> {
     this.#lastName = NO_POLICY;
-    this.#policies.close();
+    this.policies.close();
     this.#waiters.close();
   }
 
@@ -197,41 +196,40 @@ class LimiterCore {
     fields: readonly string[] = CALL_FIELDS,
   ): Check {
     const isOne = typeof name === 'string';
-    const listed = isOne ? undefined : this.#policies.limits(name, least);
+    const listed = isOne ? undefined : this.policies.limits(name, least);
     const given = (isOne ? options : key) as CallFields | undefined;
     if (given !== undefined) checkFields(given, isOne ? ['cost', 'operation', ...fields] : fields);
-    const limits = listed ?? [this.#policies.limit(name as string, key as Key, given, least)];
+    const limits = listed ?? [this.policies.limit(name as string, key as Key, given, least)];
     const id = given?.id;
     if (id !== undefined) keyText(id, '`id`');
     return { limits, peek: least === 0, id, onFailure: checkAction(given?.onFailure) };
   }
 
-  /** Decides synchronously if the store can. */
+  /** Returns the store's decision, without a promise if the store can. */
   #decide(check: Check): CheckResult | Promise<CheckResult> {
     if (this.#sync !== undefined) return this.#decideNow(check);
-    const results = this.#store.decide([check], this.#ownClock?.now());
-    return results.then(([result]) => this.#notify(result, check.peek));
+    return this.store.decide([check], this.#ownClock?.now()).then(([result]) => result);
   }
 
   #decideNow(check: Check): CheckResult {
-    return this.#notify(this.#syncStore().decideSync(check, this.#clock.now()), check.peek);
+    return this.#syncStore().decideSync(check, this.#clock.now());
   }
 
   #syncStore(): SyncStore {
     if (this.#sync !== undefined) return this.#sync;
-    throw expected('ERR_NOT_SYNCHRONOUS', 'a synchronous store', this.#store);
+    throw expected('ERR_NOT_SYNCHRONOUS', 'a synchronous store', this.store);
   }
 
   /** Returns the adjustments that settle a receipt; none if the receipt was used before. */
   #spend(receipt: Receipt, actual: unknown): readonly Adjustment[] {
-    const adjustments = this.#policies.adjustments(receipt, actual);
+    const adjustments = this.policies.adjustments(receipt, actual);
     return this.#used.add(receipt) ? adjustments : [];
   }
 
-  /** Calls the listeners, except for a peek. */
-  #notify(result: CheckResult, peek = false): CheckResult {
-    for (const listener of peek ? [] : this.#listeners) listener(result as Decision);
-    return result;
+  /** Calls the listeners. */
+  #notify(result: CheckResult): Decision {
+    for (const listener of this.#listeners) listener(result as Decision);
+    return result as Decision;
   }
 }
 

@@ -1,18 +1,40 @@
 /** Waiters that are rejected: by an abort signal, which many may share, or by `close`. */
 import { getEventListeners } from 'node:events';
 import { describe, expect, it, vi } from 'vitest';
-import { createLimiter, ManualClock, memoryStore, type Store } from '../src/index.ts';
+import {
+  createLimiter,
+  ManualClock,
+  memoryStore,
+  type Store,
+  type SyncStore,
+} from '../src/index.ts';
 import { promisesOnly } from './promises-only.ts';
 import { turn } from './rejections.ts';
 
 const START_MS = 1_745_000_100_000;
 
+function recordSync(store: SyncStore, decisions: boolean[]): void {
+  const decide = store.decideSync.bind(store);
+  store.decideSync = (check, nowMs) => {
+    const result = decide(check, nowMs);
+    if (!check.peek) decisions.push(result.allowed);
+    return result;
+  };
+}
+
 function setUp(store: Store = memoryStore()) {
   const clock = new ManualClock(START_MS);
   const policies = { one: '1/1s', many: '8000/1s' } as const;
   const limiter = createLimiter({ policies, clock, store });
+  /** The decisions of the store, including those after which a waiter still waits. */
   const decisions: boolean[] = [];
-  limiter.onDecision(({ allowed }) => void decisions.push(allowed));
+  const decide = store.decide.bind(store);
+  store.decide = async (checks, nowMs) => {
+    const results = await decide(checks, nowMs);
+    if (!checks[0].peek) decisions.push(results[0].allowed);
+    return results;
+  };
+  if ('decideSync' in store) recordSync(store as SyncStore, decisions);
   const stop = new AbortController();
   return { clock, limiter, decisions, stop, signal: stop.signal };
 }
@@ -57,7 +79,7 @@ describe('a signal that many waiters share', () => {
   ])('an abort removes all its waiters before the next check, on %s', async (_, open) => {
     const store = open();
     const { limiter, decisions, stop, signal } = setUp(store);
-    await limiter.check('one', 'a');
+    await limiter.acquire('one', 'a');
     const waiting = Array.from({ length: 5 }, () => limiter.acquire('one', 'a', { signal }));
     const other = limiter.acquire('one', 'a');
     await turn();

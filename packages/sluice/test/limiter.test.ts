@@ -1,6 +1,8 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { createLimiter, ManualClock, memoryStore, type Store } from '../src/index.ts';
 import { promisesOnly } from './promises-only.ts';
+import { turn } from './rejections.ts';
 
 const START_MS = 1_745_000_100_000;
 
@@ -246,6 +248,44 @@ describe('onDecision', () => {
     stop();
     limiter.checkSync('perMinute', 'a');
     expect(seen).toEqual([true, false, true, true]);
+  });
+
+  it('onDecision reports one decision for an acquire that waited', async () => {
+    const clock = new ManualClock(0);
+    const limiter = createLimiter({ policies: { one: '1/1s' }, clock });
+    const seen: [string, boolean][] = [];
+    limiter.onDecision(({ key, allowed }) => void seen.push([key, allowed]));
+    await limiter.acquire('one', 'a');
+    const waiting = limiter.acquire('one', 'a');
+    const hurried = limiter.acquire('one', 'a', { maxWaitMs: 100 });
+    clock.advance(1000);
+    await Promise.all([waiting, hurried]);
+    expect(seen).toEqual([
+      ['a', true],
+      ['a', false],
+      ['a', true],
+    ]);
+  });
+
+  it.each([
+    ['a synchronous store', () => memoryStore()],
+    ['an asynchronous store', () => promisesOnly()],
+  ])('onDecision runs in the asynchronous context of the caller, on %s', async (_, open) => {
+    const caller = new AsyncLocalStorage<string>();
+    const clock = new ManualClock(0);
+    const limiter = createLimiter({ policies: { one: '1/1s' }, clock, store: open() });
+    const seen: unknown[] = [];
+    limiter.onDecision(({ allowed }) => void seen.push([caller.getStore(), allowed]));
+    const first = await caller.run('first', () => limiter.check('one', 'a'));
+    const second = caller.run('second', () => limiter.acquire('one', 'a'));
+    await turn();
+    // The refund of another caller wakes the waiter.
+    await caller.run('third', () => limiter.refund(first.receipt!));
+    await second;
+    expect(seen).toEqual([
+      ['first', true],
+      ['second', true],
+    ]);
   });
 
   it('onDecision reports from the next check on', () => {

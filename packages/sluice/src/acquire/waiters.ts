@@ -45,7 +45,6 @@ export interface WaitingContext {
   readonly clock: Clock;
   decide(check: Check): CheckResult | Promise<CheckResult>;
   refund(adjustments: readonly Adjustment[]): void;
-  notify(decision: Decision): unknown;
 }
 
 /** The number of limits that are handled in one turn of the event loop. */
@@ -385,9 +384,7 @@ export class Waiters {
       }));
       // A waiter behind others waits at least 1 ms, even if its own cost fits.
       waits[0].retryAfterMs ||= 1;
-      const denial = jointDecision(waits, false) as Decision;
-      this.#context.notify(denial);
-      resolve(denial);
+      resolve(jointDecision(waits, false) as Decision);
     };
     this.#leave(waiter);
     const limits = check.limits.map((limit, at) => ({ ...limit, cost: turns[at].cost }));
