@@ -256,6 +256,7 @@ describe('sluice/http', () => {
         "LimitFetchOptions",
         "LimitReport",
         "ParsedRateLimit",
+        "PolicyLimit",
         "Rejection",
         "RequestDecision",
         "RequestInfo",

@@ -13,6 +13,7 @@ export { type Header, type HeaderForm, headerForms, retryAfter } from './headers
 export { type LimitFetchOptions, limitFetch } from './limit-fetch.ts';
 export type {
   KeySource,
+  PolicyLimit,
   RequestLimit,
   RequestOptions,
   ResponseOutcome,

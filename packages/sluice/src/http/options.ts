@@ -1,6 +1,8 @@
 /** The options of `rateLimit` that all adapters share, as given and as resolved. */
+import type { Limiter } from '../api.ts';
 import type { Decision } from '../decision.ts';
 import type { Key } from '../key.ts';
+import type { LimiterCore } from '../limiter.ts';
 import type { Duration, FailureAction, PolicyOptions } from '../policy.ts';
 import type { Store } from '../store.ts';
 import type { AddressOptions } from './client-address.ts';
@@ -60,6 +62,16 @@ export interface RequestLimit<R> extends Omit<PolicyOptions, 'limit' | 'window' 
   readonly shadow?: boolean;
 }
 
+/** One limit on requests by a policy of the option `limiter`. */
+export interface PolicyLimit<R> extends Pick<RequestLimit<R>, 'key' | 'cost' | 'shadow'> {
+  /**
+   * The name of a policy of `limiter`.
+   *
+   * @example policy: 'perMinute'
+   */
+  readonly policy: string;
+}
+
 /** How a request ended. */
 export interface ResponseOutcome<R> {
   readonly request: R;
@@ -70,7 +82,10 @@ export interface ResponseOutcome<R> {
   readonly bytes: number | undefined;
 }
 
-/** Options of `rateLimit`. Set `limit` for one limit, or `limits` for several. */
+/**
+ * Options of `rateLimit`. Set `limit` for one limit, `limits` for several, or `limiter` for those
+ * of an existing limiter.
+ */
 export interface RequestOptions<R> extends AddressOptions, Partial<RequestLimit<R>> {
   /**
    * Several limits, checked atomically: all are charged, or none.
@@ -81,7 +96,23 @@ export interface RequestOptions<R> extends AddressOptions, Partial<RequestLimit<
    *   { name: 'day', limit: 10_000, window: '1d' },
    * ]
    */
-  readonly limits?: readonly RequestLimit<R>[];
+  readonly limits?: readonly (RequestLimit<R> | PolicyLimit<R>)[];
+  /**
+   * A limiter to use, whose policies and store replace `limit`, `window`, `store` and the like.
+   * Set `policy`, or `limits` with a `policy` in each. Default: a limiter of its own.
+   *
+   * @example
+   * const limiter = createLimiter({ policies: { perMinute: '100/1m' }, store });
+   * rateLimit({ limiter, policy: 'perMinute' });
+   */
+  // biome-ignore lint/suspicious/noExplicitAny: a limiter with any policies.
+  readonly limiter?: Limiter<any>;
+  /**
+   * The name of the policy of `limiter` that limits requests. Default: none.
+   *
+   * @example policy: 'perMinute'
+   */
+  readonly policy?: string;
   /**
    * The store of the counters. Default: a memory store in this process.
    *
@@ -122,6 +153,13 @@ export interface RequestOptions<R> extends AddressOptions, Partial<RequestLimit<
    */
   readonly settle?: (outcome: ResponseOutcome<R>) => Maybe<number | undefined>;
   /**
+   * Receives the decision of the enforced limits for each request, before the response. Not called
+   * for requests of `skip`, `allow` and `deny`. If it throws, a warning is emitted. Default: none.
+   *
+   * @example onDecision: ({ policy, allowed }) => allowed || logger.info({ policy }, 'denied')
+   */
+  readonly onDecision?: (decision: Decision, request: R) => void;
+  /**
    * Receives the decision of each shadow limit, for requests that the enforced limits admit.
    *
    * @example onShadow: ({ policy, allowed }) => allowed || logger.info({ policy }, 'would deny')
@@ -138,8 +176,9 @@ export interface RequestOptions<R> extends AddressOptions, Partial<RequestLimit<
 /** A limit with its defaults applied. */
 export interface ResolvedLimit<R> {
   readonly name: string;
-  readonly policy: Omit<PolicyOptions, 'limit'>;
-  readonly limit: RequestLimit<R>['limit'];
+  /** The policy's options; undefined for a policy of `limiter`. */
+  readonly policy: Omit<PolicyOptions, 'limit'> | undefined;
+  readonly limit: RequestLimit<R>['limit'] | undefined;
   readonly key: KeySource<R>;
   readonly cost: number | ((request: R) => Maybe<number>);
   readonly shadow: boolean;
@@ -150,12 +189,14 @@ export interface ResolvedOptions<R> {
   readonly limits: readonly ResolvedLimit<R>[];
   readonly address: AddressOptions;
   readonly store: Store | undefined;
+  readonly limiter: LimiterCore | undefined;
   readonly onFailure: FailureAction | undefined;
   readonly skip: RequestOptions<R>['skip'] | undefined;
   readonly allow: readonly string[];
   readonly deny: readonly string[];
   readonly count: 'all' | 'failures' | 'successes';
   readonly settle: RequestOptions<R>['settle'] | undefined;
+  readonly onDecision: RequestOptions<R>['onDecision'] | undefined;
   readonly onShadow: RequestOptions<R>['onShadow'] | undefined;
   /** Whether a response was a success. Undefined: by its status. */
   readonly succeeded: ((outcome: ResponseOutcome<R>) => boolean) | undefined;

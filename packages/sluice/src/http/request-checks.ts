@@ -3,7 +3,7 @@ import type { Limiter, Policies, SyncLimiter } from '../api.ts';
 import type { Decision } from '../decision.ts';
 import { withFailurePolicy } from '../failure/guarded-store.ts';
 import type { Key } from '../key.ts';
-import { createLimiter } from '../limiter.ts';
+import { createLimiter, type LimiterCore } from '../limiter.ts';
 import type { PolicyOptions } from '../policy.ts';
 import type { Store } from '../store.ts';
 import { type ClientKeys, clientKeys } from './client-address.ts';
@@ -30,6 +30,8 @@ export class RequestChecks<R> {
   readonly limiter: Limiter<Policies>;
   /** Whether `checkSync` can be used: the store is synchronous and no option is a function. */
   readonly isSync: boolean;
+  /** The window of each limit, by name. */
+  readonly windowsMs: ReadonlyMap<string, number>;
   readonly #clients: ClientKeys;
   readonly #onFailure: ResolvedOptions<R>['onFailure'];
   /** Dynamic limits of the current call. The limiter reads them before its first await. */
@@ -39,16 +41,25 @@ export class RequestChecks<R> {
     const { limits, onFailure } = options;
     this.#clients = clientKeys(options.address);
     this.#onFailure = onFailure;
-    const store = guarded(options.store);
+    const limiter = options.limiter ?? this.#ownLimiter(options);
+    this.limiter = limiter as unknown as Limiter<Policies>;
+    // Also throws for a policy that the limiter does not have.
+    this.windowsMs = new Map(
+      limits.map(({ name }) => [name, limiter.policies.policy(name).windowMs]),
+    );
+    this.isSync = 'decideSync' in limiter.store && limits.every(isStatic);
+  }
+
+  #ownLimiter({ limits, store }: ResolvedOptions<R>): LimiterCore {
     const policies = Object.fromEntries(limits.map((each) => [each.name, this.#policyOf(each)]));
-    this.limiter = createLimiter({ policies, ...(store && { store }) }) as Limiter<Policies>;
-    const isSyncStore = store === undefined || 'decideSync' in store;
-    this.isSync = isSyncStore && limits.every(isStatic);
+    const given = store === undefined ? {} : { store: guarded(store) };
+    return createLimiter({ policies, ...given }) as unknown as LimiterCore;
   }
 
   #policyOf({ name, limit, policy }: ResolvedLimit<R>): PolicyOptions {
     const isDynamic = typeof limit === 'function';
-    return { ...policy, limit: isDynamic ? () => this.#dynamicLimits.get(name)! : limit };
+    const options = { ...policy!, limit: limit as number };
+    return isDynamic ? { ...options, limit: () => this.#dynamicLimits.get(name)! } : options;
   }
 
   /** Checks limits without functions among their options. */
@@ -120,7 +131,7 @@ function isStatic<R>({ limit, key, cost, shadow }: ResolvedLimit<R>): boolean {
 }
 
 /** Adds the failure policy to a store that can fail and has none. */
-function guarded(store: Store | undefined): Store | undefined {
-  if (store === undefined || 'decideSync' in store || 'breaker' in store) return store;
+function guarded(store: Store): Store {
+  if ('decideSync' in store || 'breaker' in store) return store;
   return withFailurePolicy(store);
 }

@@ -1,8 +1,7 @@
 /** Decides requests for all adapters: skip, network lists, enforced limits, shadow limits. */
 import type { Limiter, Policies } from '../api.ts';
 import type { Decision } from '../decision.ts';
-import { definePolicy } from '../policy.ts';
-import { emitWarning } from '../warning.ts';
+import { emitWarning, type Warning, warnOnError } from '../warning.ts';
 import { contains, type Network, readNetworks } from './address-networks.ts';
 import { wholeAddress } from './client-address.ts';
 import { DecisionOutput } from './decision-output.ts';
@@ -31,6 +30,29 @@ const FORBIDDEN: Rejection = {
 
 const FIRST_FAILURE_STATUS = 400;
 
+type Listener<R> = (decision: Decision, request: R) => void;
+
+/** Wraps a listener of the application. Its first error becomes a warning. */
+function guardedListener<R>(
+  name: string,
+  listener: Listener<R>,
+  onWarning: (warning: Warning) => void,
+): Listener<R> {
+  const warn = warnOnError(onWarning);
+  let hasWarned = false;
+  const call = async (decision: Decision, request: R): Promise<void> => {
+    try {
+      await listener(decision, request);
+    } catch (error) {
+      if (hasWarned) return;
+      hasWarned = true;
+      const message = `${name} failed (further failures are not reported): ${String(error)}`;
+      await warn({ code: 'WARN_CALLBACK', message });
+    }
+  };
+  return (decision, request) => void call(decision, request);
+}
+
 export class RequestLimiter<R> {
   readonly limiter: Limiter<Policies>;
   /** Whether decisions may have `settle`, so that an adapter has to observe responses. */
@@ -50,7 +72,8 @@ export class RequestLimiter<R> {
   readonly #enforced: readonly ResolvedLimit<R>[];
   readonly #shadow: readonly ResolvedLimit<R>[];
   readonly #output: DecisionOutput;
-  #hasWarned = false;
+  readonly #onDecision: Listener<R> | undefined;
+  readonly #onShadow: Listener<R> | undefined;
 
   constructor(options: ResolvedOptions<R>) {
     this.#options = options;
@@ -61,11 +84,15 @@ export class RequestLimiter<R> {
     this.#hasLists = this.#allow.length > 0 || this.#deny.length > 0;
     this.#enforced = options.limits.filter(({ shadow }) => !shadow);
     this.#shadow = options.limits.filter(({ shadow }) => shadow);
+    const { onDecision, onShadow } = options;
+    const { onWarning = emitWarning } = options.address;
+    this.#onDecision = onDecision && guardedListener('onDecision', onDecision, onWarning);
+    this.#onShadow = onShadow && guardedListener('onShadow', onShadow, onWarning);
     this.#checks = new RequestChecks(options);
     this.limiter = this.#checks.limiter;
-    const windows = this.#enforced.map(({ name, policy }): [string, number] => [
+    const windows = this.#enforced.map(({ name }): [string, number] => [
       name,
-      definePolicy(name, { ...policy, limit: 1 }).windowMs,
+      this.#checks.windowsMs.get(name)!,
     ]);
     this.#output = new DecisionOutput(new Map(windows), options.forms);
     const isSync = this.#checks.isSync && options.skip === undefined;
@@ -76,6 +103,7 @@ export class RequestLimiter<R> {
     const listed = this.#hasLists ? this.#listed(info) : undefined;
     if (listed !== undefined) return listed;
     const decision = this.#checks.checkSync(this.#enforced, info);
+    if (this.#onDecision !== undefined) this.#onDecision(decision, info.request);
     const checked = this.settles ? [{ decision, dynamicLimits: NO_DYNAMIC_LIMITS }] : NONE;
     return this.#result(decision, checked, NO_SHADOW);
   }
@@ -87,6 +115,7 @@ export class RequestLimiter<R> {
     const isEnforced = this.#enforced.length > 0;
     const enforced = isEnforced ? [await this.#checks.check(this.#enforced, info)] : NONE;
     const decision = enforced[0]?.decision;
+    if (decision !== undefined) this.#onDecision?.(decision, info.request);
     // Denied requests are not counted by shadow limits.
     const shadow = decision?.allowed === false ? NONE : await this.#checkShadow(info);
     return this.#result(
@@ -110,22 +139,9 @@ export class RequestLimiter<R> {
       const checked = await this.#checks.check([limit], info).catch(() => undefined);
       if (checked === undefined) continue;
       all.push(checked);
-      void this.#notify(checked.decision, info.request);
+      this.#onShadow?.(checked.decision, info.request);
     }
     return all;
-  }
-
-  /** Calls `onShadow`. Its first error becomes a warning. */
-  async #notify(decision: Decision, request: R): Promise<void> {
-    try {
-      await this.#options.onShadow?.(decision, request);
-    } catch (error) {
-      if (this.#hasWarned) return;
-      this.#hasWarned = true;
-      const { onWarning = emitWarning } = this.#options.address;
-      const message = `onShadow failed (further failures are not reported): ${String(error)}`;
-      onWarning({ code: 'WARN_LISTENER_FAILED', message });
-    }
   }
 
   #result(

@@ -1,5 +1,6 @@
 /** Validates the options of `rateLimit` and applies the defaults. */
 import { checkFields, checkMethods, expected, isInteger, isRecord } from '../errors.ts';
+import type { LimiterCore } from '../limiter.ts';
 import { checkAction } from '../policy.ts';
 import type { Store } from '../store.ts';
 import { ADDRESS_FIELDS, type AddressOptions, wholeAddress } from './client-address.ts';
@@ -12,6 +13,7 @@ import {
 import { headerForms } from './headers.ts';
 import type {
   KeySource,
+  PolicyLimit,
   RequestLimit,
   RequestOptions,
   ResolvedLimit,
@@ -22,15 +24,22 @@ type GivenOptions<R> = RequestOptions<R> & ExpressRateLimitOptions<R>;
 
 /** Options of a single limit that the entries of `limits` have instead. */
 const POLICY_FIELDS = ['name', 'window', 'algorithm', 'buckets', 'burst', 'key', 'cost'] as const;
+const POLICY_LIMIT_FIELDS = ['policy', 'key', 'cost', 'shadow'] as const;
 const LIMIT_FIELDS = ['limit', ...POLICY_FIELDS, 'shadow', 'onFailure'];
-const SINGLE_LIMIT_FIELDS = [...POLICY_FIELDS, 'windowMs', 'keyGenerator', 'identifier'];
+const SINGLE_LIMIT_FIELDS = [...POLICY_FIELDS, 'policy', 'windowMs', 'keyGenerator', 'identifier'];
 const REQUEST_FIELDS = [
-  ...['limits', 'store', 'skip', 'allow', 'deny', 'count', 'settle', 'headers', 'onShadow'],
+  ...['limits', 'limiter', 'policy', 'store', 'skip', 'allow', 'deny', 'count', 'settle'],
+  ...['headers', 'onDecision', 'onShadow'],
+];
+/** Options that the policies and the store of `limiter` replace. */
+const REPLACED_FIELDS = [
+  ...['limit', 'max', 'name', 'identifier', 'window', 'windowMs', 'store'],
+  ...['algorithm', 'buckets', 'burst'],
 ];
 /** Options that are functions, in any adapter. */
 const FUNCTION_FIELDS = [
   ...['skip', 'settle', 'keyGenerator', 'handler', 'address', 'onError', 'requestWasSuccessful'],
-  'onShadow',
+  ...['onDecision', 'onShadow'],
 ];
 const COUNTS = ['all', 'failures', 'successes'];
 
@@ -75,6 +84,23 @@ function checkLimits(given: object, limits: unknown): void {
   reject(`\`${misplaced[0]}\` in each of \`limits\`, not beside it`, misplaced[1]);
 }
 
+/** Checks `limiter` and `policy`, and that no option contradicts them. */
+function checkLimiter<R>(given: GivenOptions<R>): void {
+  const { limiter, policy, limits } = given;
+  const { policies } = (limiter ?? {}) as { policies?: { policy?: unknown } };
+  if (typeof policies?.policy !== 'function') {
+    reject('`limiter` to be a limiter of `createLimiter`', limiter);
+  }
+  if ((limits === undefined) === (policy === undefined)) {
+    reject('`policy` or `limits` beside `limiter`', policy);
+  }
+  const replaced = Object.entries(given).find(
+    ([name, value]) => value !== undefined && REPLACED_FIELDS.includes(name),
+  );
+  if (replaced === undefined) return;
+  reject(`\`${replaced[0]}\` in \`limiter\`, not beside it`, replaced[1]);
+}
+
 function resolveKey<R>(key: KeySource<R>): KeySource<R> {
   if (key === 'address' || typeof key === 'function') return key;
   if (isRecord(key) && typeof key.header === 'string' && key.header !== '') {
@@ -85,27 +111,45 @@ function resolveKey<R>(key: KeySource<R>): KeySource<R> {
 
 function resolveLimit<R>(given: RequestLimit<R>, defaultName: string): ResolvedLimit<R> {
   checkFields(given, LIMIT_FIELDS);
-  const { name = defaultName, limit, key = 'address', cost = 1, shadow = false, ...rest } = given;
+  const { name = defaultName, limit, key, cost, shadow, ...rest } = given;
   const policy = { ...rest, window: rest.window === undefined ? '1m' : rest.window };
   if (typeof name !== 'string' || name === '') reject('`name` to be a non-empty string', name);
+  return { name, policy, limit, ...resolveUse(given) };
+}
+
+/** Resolves a limit by a policy of `limiter`, which validates the name. */
+function resolvePolicyLimit<R>(given: PolicyLimit<R>): ResolvedLimit<R> {
+  checkFields(given, POLICY_LIMIT_FIELDS);
+  const { policy: name } = given;
+  return { name, policy: undefined, limit: undefined, ...resolveUse(given) };
+}
+
+/** Resolves the options that limits of both kinds have. */
+function resolveUse<R>(
+  given: Pick<RequestLimit<R>, 'key' | 'cost' | 'shadow'>,
+): Pick<ResolvedLimit<R>, 'key' | 'cost' | 'shadow'> {
+  const { key = 'address', cost = 1, shadow = false } = given;
   if (typeof cost !== 'function' && !isInteger(cost, 1)) {
     throw expected('ERR_INVALID_COST', '`cost` to be an integer >= 1 or a function', cost);
   }
   if (typeof shadow !== 'boolean') reject('`shadow` to be true or false', shadow);
-  return { name, policy, limit, key: resolveKey(key), cost, shadow };
+  return { key: resolveKey(key), cost, shadow };
 }
 
 /** Resolves the limits of `options`: the entries of `limits`, or the one beside them. */
 function resolveLimits<R>(options: RequestOptions<R>): readonly ResolvedLimit<R>[] {
-  const { limit, limits = [{ ...picked(options, POLICY_FIELDS), limit: limit! }] } = options;
-  const { shadow = false } = options;
-  const first = defaultName(options.store);
-  const resolved = limits.map((each, index) =>
-    resolveLimit(
-      { ...each, shadow: shadow || (each.shadow ?? false) },
-      index === 0 ? first : `${first}-${index + 1}`,
-    ),
-  );
+  const { limiter, limit, limits, shadow: isShadow = false } = options;
+  const own = limiter
+    ? [picked(options, POLICY_LIMIT_FIELDS)]
+    : [{ ...picked(options, POLICY_FIELDS), limit }];
+  const first = limiter ? '' : defaultName(options.store);
+  const entries = (limits ?? own) as readonly { shadow?: boolean }[];
+  const resolved = entries.map((each, index) => {
+    const given = { ...each, shadow: isShadow || (each.shadow ?? false) };
+    if (limiter !== undefined) return resolvePolicyLimit(given as PolicyLimit<R>);
+    const name = index === 0 ? first : `${first}-${index + 1}`;
+    return resolveLimit(given as RequestLimit<R>, name);
+  });
   const names = resolved.map(({ name }) => name);
   if (new Set(names).size < names.length) reject('a unique `name` for each limit', names.join(' '));
   return resolved;
@@ -129,7 +173,9 @@ export function resolveOptions<R>(
   checkTypes(given);
   const options = withSluiceNames(given);
   const { limit, limits, store, skip, allow = [], deny = [], count = 'all', settle } = options;
-  if ((limits === undefined) === (limit === undefined)) {
+  const { limiter } = options;
+  if (limiter !== undefined || usesLimiter(given)) checkLimiter(given);
+  else if ((limits === undefined) === (limit === undefined)) {
     reject('`limit` with `window`, or `limits`', limits ?? limit);
   }
   if (limits !== undefined) checkLimits(given, limits);
@@ -137,12 +183,14 @@ export function resolveOptions<R>(
     limits: resolveLimits(options),
     address: picked<AddressOptions, keyof AddressOptions>(options, ADDRESS_FIELDS),
     store,
+    limiter: limiter as unknown as LimiterCore | undefined,
     onFailure: checkAction(options.onFailure),
     skip,
     allow,
     deny,
     count,
     settle,
+    onDecision: options.onDecision,
     onShadow: options.onShadow,
     succeeded: undefined,
     forms: headerFormsOf(given as never),
@@ -151,25 +199,34 @@ export function resolveOptions<R>(
 
 /** Whether options define a limit, rather than defaults for the limits of routes. */
 export function hasLimit(options: object): boolean {
-  return ['limit', 'limits', 'max', 'windowMs'].some((name) => name in options);
+  return ['limit', 'limits', 'max', 'windowMs', 'policy'].some((name) => name in options);
 }
 
 /** Validates options that define no limit. */
 export function checkShared(options: object, adapterFields: readonly string[] = []): void {
+  const { limiter } = options as GivenOptions<never>;
+  if (limiter !== undefined) checkLimiter({ ...options, policy: 'any' });
   // Without the store, because resolving would use up one of its default names.
-  const valid = { ...options, limit: 1, store: undefined } as never;
+  const valid = { ...options, limit: 1, store: undefined, limiter: undefined } as never;
   const { address } = resolveOptions(valid, adapterFields);
   wholeAddress(address);
 }
 
 /** Returns the shared options that apply to a route with its own limit: all but the limit. */
 export function inherited<T extends object>(shared: T, own: object): Partial<T> {
-  const excluded = ['limit', 'limits', 'max', 'window', 'windowMs', 'name', 'identifier'];
+  const excluded = ['limit', 'limits', 'max', 'window', 'windowMs', 'name', 'identifier', 'policy'];
+  excluded.push(...(usesLimiter(own) ? REPLACED_FIELDS : ['limiter']));
   if ('limits' in own) excluded.push(...SINGLE_LIMIT_FIELDS);
   if ('key' in own || 'keyGenerator' in own) excluded.push('key', 'keyGenerator');
   return Object.fromEntries(
     Object.entries(shared).filter(([name]) => !excluded.includes(name)),
   ) as Partial<T>;
+}
+
+/** Whether a limit is a policy of `limiter`. */
+function usesLimiter<R>({ policy, limits }: GivenOptions<R>): boolean {
+  if (policy !== undefined) return true;
+  return Array.isArray(limits) && limits.some((each) => isRecord(each) && 'policy' in each);
 }
 
 /** Number of limiters without a name by store. */

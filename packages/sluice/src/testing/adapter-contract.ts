@@ -7,71 +7,10 @@
 import { connect } from 'node:net';
 import { systemClock } from '../clock.ts';
 import { withFailurePolicy } from '../failure/guarded-store.ts';
-import type { RequestOptions } from '../http/options.ts';
 import type { FailureAction } from '../policy.ts';
 import type { Store } from '../store.ts';
-
-// biome-ignore lint/suspicious/noExplicitAny: the type of requests differs between adapters.
-type AnyRequest = any;
-
-export interface RunningServer {
-  readonly port: number;
-  /** Returns the number of requests that reached the handler. */
-  reached(): number;
-  close(): Promise<void>;
-}
-
-/**
- * An adapter and how to serve it on 127.0.0.1, on any free port. The handler behind the limit
- * responds with the status in the header `x-status` (default 200) and the body `hello`, after the
- * number of ms in the header `x-wait`.
- */
-export interface AdapterUnderTest {
-  serve(options: RequestOptions<AnyRequest>): Promise<RunningServer>;
-  /** Returns a header of the request that the adapter passes to functions. */
-  header(request: AnyRequest, name: string): string | undefined;
-}
-
-export interface AdapterCase {
-  readonly name: string;
-  run(adapter: AdapterUnderTest, openStore: () => Store | Promise<Store>): Promise<void>;
-}
-
-interface World {
-  readonly adapter: AdapterUnderTest;
-  readonly store: Store;
-  readonly server: RunningServer;
-  request(headers?: Record<string, string>, method?: string): Promise<Response>;
-}
-
-function equal(what: string, got: unknown, expected: unknown): void {
-  const [left, right] = [JSON.stringify(got), JSON.stringify(expected)];
-  if (left !== right) throw new Error(`${what}: expected ${right}, got ${left}`);
-}
-
-type OptionsOf = (adapter: AdapterUnderTest) => RequestOptions<AnyRequest>;
-
-function adapterCase(
-  name: string,
-  optionsOf: OptionsOf,
-  test: (world: World) => Promise<void>,
-): AdapterCase {
-  return {
-    name,
-    async run(adapter, openStore) {
-      const store = await openStore();
-      const server = await adapter.serve({ store, ...optionsOf(adapter) });
-      const request = (headers: Record<string, string> = {}, method = 'GET'): Promise<Response> =>
-        fetch(`http://127.0.0.1:${server.port}/`, { headers, method });
-      try {
-        await test({ adapter, store, server, request });
-      } finally {
-        await server.close();
-        await store.close();
-      }
-    },
-  };
-}
+import { type AdapterCase, adapterCase, equal, type OptionsOf } from './adapter-case.ts';
+import { observationCases } from './adapter-observation.ts';
 
 const five: OptionsOf = () => ({ limit: 5, window: '1h', name: 'five' });
 
@@ -264,6 +203,8 @@ export const adapterContract: readonly AdapterCase[] = [
   ),
 
   ...failureCases,
+
+  ...observationCases,
 
   adapterCase(
     'counts a request that the client aborts as failed',

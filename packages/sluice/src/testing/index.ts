@@ -1,10 +1,6 @@
 /** `sluice/testing`: contract tests for stores and adapters, and a runner of vector files. */
-export {
-  type AdapterCase,
-  type AdapterUnderTest,
-  adapterContract,
-  type RunningServer,
-} from './adapter-contract.ts';
+export type { AdapterCase, AdapterUnderTest, RunningServer } from './adapter-case.ts';
+export { adapterContract } from './adapter-contract.ts';
 export { type ContractCase, storeContract } from './store-contract.ts';
 export {
   parseVectors,

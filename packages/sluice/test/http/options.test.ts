@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { rateLimit as expressLimit } from '../../src/adapters/express.ts';
 import { rateLimit } from '../../src/adapters/fetch.ts';
 import type { RequestOptions } from '../../src/http/options.ts';
-import type { ErrorCode, SluiceError } from '../../src/index.ts';
+import { createLimiter, type ErrorCode, type SluiceError } from '../../src/index.ts';
 
 const request = (headers: Record<string, string> = {}): Request =>
   new Request('http://localhost/', { headers });
@@ -15,6 +15,7 @@ function serve(options: RequestOptions<Request>) {
 }
 
 const FIVE = { limit: 5, window: '1m' };
+const LIMITER = createLimiter({ policies: { five: '5/1m' } });
 const NESTED = { limits: [FIVE] };
 
 const invalidOptions: [code: ErrorCode, options: object][] = [
@@ -50,6 +51,15 @@ const invalidOptions: [code: ErrorCode, options: object][] = [
   ['ERR_INVALID_OPTION', { ...NESTED, cost: 2 }],
   ['ERR_INVALID_OPTION', { ...NESTED, window: '1h' }],
   ['ERR_INVALID_OPTION', { ...NESTED, name: 'a' }],
+  ['ERR_INVALID_OPTION', { limit: 5, onDecision: true }],
+  ['ERR_INVALID_OPTION', { limit: 5, policy: 'five' }],
+  ['ERR_INVALID_OPTION', { limiter: {}, policy: 'five' }],
+  ['ERR_INVALID_OPTION', { limiter: LIMITER }],
+  ['ERR_INVALID_OPTION', { limiter: LIMITER, policy: 'five', limits: [{ policy: 'five' }] }],
+  ['ERR_INVALID_OPTION', { limiter: LIMITER, policy: 'five', window: '1m' }],
+  ['ERR_INVALID_OPTION', { limiter: LIMITER, limits: [FIVE] }],
+  ['ERR_INVALID_OPTION', { limits: [{ policy: 'five' }] }],
+  ['ERR_UNKNOWN_POLICY', { limiter: LIMITER, policy: 'six' }],
   ['ERR_INVALID_OPTION', { limit: 5, trustProxy: true }],
   ['ERR_INVALID_OPTION', { limit: 5, allow: ['not an address'] }],
   ['ERR_INVALID_LIMIT', { limit: 0, window: '1m' }],

@@ -136,7 +136,7 @@ describe('a shadow limit', () => {
     await new Promise((resolve) => setImmediate(resolve));
     expect(warnings).toEqual([
       {
-        code: 'WARN_LISTENER_FAILED',
+        code: 'WARN_CALLBACK',
         message: 'onShadow failed (further failures are not reported): Error: of the listener',
       },
     ]);
