@@ -138,7 +138,7 @@ export const arrows = {
     'index.ts': '*',
   },
   'packages/cli/src/': {
-    'output.ts': 'type:node:stream',
+    'output.ts': 'type:node:stream sluice-traffic/format',
     'command.ts': 'type:* type:commander',
     'client.ts': 'output.ts commander node:*',
     'decision.ts': 'output.ts type:client.ts sluice-traffic/format',

@@ -1,6 +1,8 @@
 /** Standard output and error, colours and exit codes. */
 import type { Writable } from 'node:stream';
 
+export { visible } from 'sluice-traffic/format';
+
 export const EXIT_OK = 0;
 /** Denied, or invalid input. */
 export const EXIT_DENIED = 1;
@@ -38,12 +40,6 @@ function hasColours(stream: Stream, { NO_COLOR, FORCE_COLOR }: Environment): boo
   if (FORCE_COLOR !== undefined) return FORCE_COLOR !== '0' && FORCE_COLOR !== 'false';
   return stream.isTTY === true;
 }
-
-const INVISIBLE = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu;
-
-/** Escapes control and formatting characters, for untrusted text such as keys. */
-export const visible = (text: string): string =>
-  text.replace(INVISIBLE, (each) => `\\u{${each.codePointAt(0)!.toString(16)}}`);
 
 export class Output {
   readonly #stdout: Stream;

@@ -1,4 +1,7 @@
-/** `sluice-traffic/format`: numbers, durations and times as text. Nothing here needs Node. */
+/**
+ * `sluice-traffic/format`: numbers, durations, times and untrusted text for people. Nothing here
+ * needs Node.
+ */
 import { countText, windowText } from 'sluice/engine';
 import { civilOf, clockText, dateText, MONTHS } from './calendar.ts';
 
@@ -53,6 +56,30 @@ export function timeTextBeside(timeMs: number, otherMs: number): string {
   const date = `${dateText(otherMs)} `;
   return text.startsWith(date) ? text.slice(date.length) : text;
 }
+
+/** Control, formatting and other invisible characters, such as those that reverse the direction. */
+const INVISIBLE = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}]/gu;
+
+/** Splits untrusted text, such as a key, into visible parts and escapes such as `\u{202e}`. */
+export function visibleParts(
+  text: string,
+): readonly { readonly text: string; readonly isEscape: boolean }[] {
+  const parts = [];
+  let end = 0;
+  for (const { 0: found, index } of text.matchAll(INVISIBLE)) {
+    if (index > end) parts.push({ text: text.slice(end, index), isEscape: false });
+    parts.push({ text: `\\u{${found.codePointAt(0)!.toString(16)}}`, isEscape: true });
+    end = index + found.length;
+  }
+  if (end < text.length) parts.push({ text: text.slice(end), isEscape: false });
+  return parts;
+}
+
+/** Escapes invisible characters: `a\u{202e}b`. For untrusted text such as keys. */
+export const visible = (text: string): string =>
+  visibleParts(text)
+    .map((part) => part.text)
+    .join('');
 
 const DAY_MS = 86_400_000;
 

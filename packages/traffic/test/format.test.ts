@@ -8,6 +8,8 @@ import {
   rateText,
   shortCount,
   timeTextBeside,
+  visible,
+  visibleParts,
   windowText,
 } from '../src/format.ts';
 
@@ -93,4 +95,14 @@ test('exactTimeText has milliseconds, and timeTextBeside omits the same date', (
   ]);
   expect(timeTextBeside(atMs + 250, atMs)).toBe('13:55:36.250');
   expect(timeTextBeside(atMs + 86_400_000, atMs)).toBe('2026-10-11 13:55:36');
+});
+
+test('visible escapes invisible characters, and visibleParts marks the escapes', () => {
+  expect(visible('a\u202eb\u3164\ud800')).toBe('a\\u{202e}b\\u{3164}\\u{d800}');
+  expect(visibleParts('\u202e\u0000\\u{0}')).toEqual([
+    { text: '\\u{202e}', isEscape: true },
+    { text: '\\u{0}', isEscape: true },
+    { text: '\\u{0}', isEscape: false },
+  ]);
+  expect(visibleParts('')).toEqual([]);
 });

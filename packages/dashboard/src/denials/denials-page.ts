@@ -7,6 +7,7 @@ import type { Page, PageContext, PageFactory } from '../page.ts';
 import { hrefTo, type Route } from '../route.ts';
 import { checkCommand, command } from '../view/command.ts';
 import { clockText, countText, countWithNoun } from '../view/format.ts';
+import { keyText, keyView } from '../view/key-text.ts';
 import { denialText, deniesAll } from '../view/policy-text.ts';
 import { type Column, table } from '../view/table.ts';
 
@@ -132,7 +133,7 @@ class DenialsPage implements Page {
 
   #unknownPolicy(): TemplateResult {
     return html`<div class="empty">
-      <p>The policy ${this.#route.query.policy} no longer exists.</p>
+      <p>The policy ${keyView(this.#route.query.policy)} no longer exists.</p>
       ${this.#showAllButton()}
     </div>`;
   }
@@ -236,7 +237,7 @@ const COLUMNS: readonly Column<Denial>[] = [
     isRowHeader: true,
     className: 'cut',
     cell: ({ policy, key }) =>
-      html`<a class="key" href=${hrefTo('key', [policy, key])} title=${key}>${key}</a>`,
+      html`<a class="key" href=${hrefTo('key', [policy, key])} title=${keyText(key)}>${keyView(key)}</a>`,
   },
   { id: 'cost', head: 'Cost', isNumber: true, cell: ({ cost }) => countText(cost) },
   { id: 'reason', head: 'Reason', className: 'reason', cell: reasonCell },

@@ -4,6 +4,7 @@ import type { KeyReport, PolicyDefinition } from '../api/types.ts';
 import type { PageContext } from '../page.ts';
 import type { Dialogs } from '../view/dialog.ts';
 import { countText } from '../view/format.ts';
+import { keyView, shortKeyText } from '../view/key-text.ts';
 import { askForOverride } from '../view/override-form.ts';
 
 export interface KeyActionContext {
@@ -15,17 +16,6 @@ export interface KeyActionContext {
   /** Reloads the key after a change. */
   readonly reloadKey: () => Promise<void>;
 }
-
-/** In characters. */
-const MAX_KEY_LENGTH = 60;
-
-/** Truncates a long key, for messages. */
-export const truncateKey = (key: string): string => {
-  const characters = [...key];
-  return characters.length <= MAX_KEY_LENGTH
-    ? key
-    : `${characters.slice(0, MAX_KEY_LENGTH).join('')}…`;
-};
 
 export function actionButtons(actions: KeyActionContext): TemplateResult {
   const { report } = actions;
@@ -53,14 +43,14 @@ function reset({ context, dialogs, report, reloadKey }: KeyActionContext): void 
     action: 'Reset',
     isDanger: true,
     body: () => html`<p>
-        <code class="key">${key}</code> has used ${countText(used)} of ${countText(limit)} under
+        <code class="key">${keyView(key)}</code> has used ${countText(used)} of ${countText(limit)} under
         <b>${policy}</b>. A reset deletes this state, and the full limit is available at once.
       </p>
       <p class="hint">This cannot be undone. The reset is logged.</p>`,
     run: async () => {
       await context.api.reset(policy, key);
       await reloadKey();
-      context.notify(`${truncateKey(key)} reset`);
+      context.notify(`${shortKeyText(key)} reset`);
     },
   });
 }
@@ -80,7 +70,7 @@ function setOverride({
     save: async (_, fields) => {
       await context.api.setOverride(policy.name, key, fields);
       await reloadKey();
-      context.notify(`${truncateKey(key)} now has a limit of ${countText(fields.limit)}`);
+      context.notify(`${shortKeyText(key)} now has a limit of ${countText(fields.limit)}`);
     },
   });
 }
@@ -92,14 +82,14 @@ function removeOverride({ context, dialogs, policy, report, reloadKey }: KeyActi
     action: 'Remove',
     isDanger: true,
     body: () => html`<p>
-      <code class="key">${key}</code> has its own limit of ${countText(override!.limit)}. Without
+      <code class="key">${keyView(key)}</code> has its own limit of ${countText(override!.limit)}. Without
       the override, the configured limit of <b>${policy.name}</b> applies from the next decision:
       ${countText(policy.limit)}, unless another override matches this key.
     </p>`,
     run: async () => {
       await context.api.deleteOverride(policy.name, key);
       await reloadKey();
-      context.notify(`Override for ${truncateKey(key)} removed`);
+      context.notify(`Override for ${shortKeyText(key)} removed`);
     },
   });
 }

@@ -3,6 +3,7 @@ import { html, nothing, type TemplateResult } from 'lit-html';
 import type { KeyDescription } from 'sluice/engine';
 import type { KeyReport, LimitParams, Peek, PolicyDefinition } from '../api/types.ts';
 import { clockText, countText, dateText, durationText, windowText } from '../view/format.ts';
+import { keyView } from '../view/key-text.ts';
 
 const DAY_MS = 86_400_000;
 
@@ -78,13 +79,15 @@ export function overrideNote(
   return html`<p class="note">
     <span class="badge override">override</span>
     A limit of ${countText(limit)}, set by ${setBy}${
-      pattern === key ? nothing : html` for all keys matching <code>${pattern}</code>`
+      pattern === key
+        ? nothing
+        : html` for all keys matching <code class="key">${keyView(pattern)}</code>`
     }, ${
       expiresAtMs === undefined
         ? 'until removed'
         : `until ${dateText(expiresAtMs)} (${waitText(expiresAtMs - nowMs)})`
     }.
-    ${reason === undefined ? nothing : html`Reason: <q>${reason}</q>`}
+    ${reason === undefined ? nothing : html`Reason: <q>${keyView(reason)}</q>`}
   </p>`;
 }
 

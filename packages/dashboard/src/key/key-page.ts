@@ -10,10 +10,11 @@ import { hrefTo, type Route } from '../route.ts';
 import { checkCommand, command } from '../view/command.ts';
 import { Dialogs } from '../view/dialog.ts';
 import { countText, windowText } from '../view/format.ts';
+import { keyText, keyView, shortKeyText } from '../view/key-text.ts';
 import { definitionText, deniesAll } from '../view/policy-text.ts';
 import { WidthObserver } from '../view/width-observer.ts';
 import { admissions } from './admissions.ts';
-import { actionButtons, truncateKey } from './key-actions.ts';
+import { actionButtons } from './key-actions.ts';
 import { KeyHistory } from './key-history.ts';
 import { type CostResult, costText, keyNumbers, overrideNote } from './key-numbers.ts';
 import { describeAt, paramsOf } from './key-params.ts';
@@ -76,7 +77,7 @@ class KeyPage implements Page {
   }
 
   get title(): string {
-    return `${truncateKey(this.#names.key)} · ${this.#names.policy}`;
+    return `${shortKeyText(this.#names.key)} · ${keyText(this.#names.policy)}`;
   }
 
   #load(): void {
@@ -206,9 +207,9 @@ class KeyPage implements Page {
     return html`<div class="key-head">
         <nav class="crumbs" aria-label="Breadcrumb">
           <a href=${hrefTo('overview')}>Overview</a> <span aria-hidden="true">›</span>
-          <a href=${hrefTo('policy', [policy])}>${policy}</a> <span aria-hidden="true">›</span>
+          <a href=${hrefTo('policy', [policy])}>${keyView(policy)}</a> <span aria-hidden="true">›</span>
         </nav>
-        <h1 class="mono key-name" tabindex=${key.length > LONG_KEY_LENGTH ? 0 : nothing}>${key}</h1>
+        <h1 class="mono key-name" tabindex=${key.length > LONG_KEY_LENGTH ? 0 : nothing}>${keyView(key)}</h1>
         ${this.#policy === undefined ? nothing : this.#definition(this.#policy)}
       </div>
       ${this.#body()} ${this.#dialogs.view()}`;

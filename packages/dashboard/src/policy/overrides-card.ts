@@ -4,6 +4,7 @@ import type { PolledQuery } from '../api/polled-query.ts';
 import type { Override } from '../api/types.ts';
 import { hrefTo } from '../route.ts';
 import { countText, dateText, durationText } from '../view/format.ts';
+import { keyText, keyView } from '../view/key-text.ts';
 import { pageOf, pager } from '../view/pager.ts';
 import { type Column, table } from '../view/table.ts';
 
@@ -23,8 +24,8 @@ export function expiryText(expiresAtMs: number | undefined, nowMs: number): stri
 
 const keyCell = ({ policy, key }: Override): TemplateResult =>
   key.includes('*')
-    ? html`<code class="key">${key}</code> <span class="badge">pattern</span>`
-    : html`<a class="key" href=${hrefTo('key', [policy, key])}>${key}</a>`;
+    ? html`<code class="key">${keyView(key)}</code> <span class="badge">pattern</span>`
+    : html`<a class="key" href=${hrefTo('key', [policy, key])}>${keyView(key)}</a>`;
 
 const endCell = ({ expiresAtMs }: Override, nowMs: number): TemplateResult =>
   html`${expiryText(expiresAtMs, nowMs)}
@@ -38,7 +39,7 @@ const sourceCell = ({ source, persisted }: Override): TemplateResult => {
 
 function actionCell(override: Override, { change, remove }: OverrideActions): unknown {
   if (override.source === 'file') return nothing;
-  const { key } = override;
+  const key = keyText(override.key);
   return html`<div class="row cell-buttons">
     <button type="button" class="quiet small" aria-label=${`Edit the override of ${key}`}
       @click=${() => change(override)}>Edit</button>
@@ -51,7 +52,7 @@ const columnsOf = (nowMs: number, actions: OverrideActions): readonly Column<Ove
   { id: 'key', head: 'Key or pattern', isRowHeader: true, className: 'key-cell', cell: keyCell },
   { id: 'limit', head: 'Limit', isNumber: true, cell: ({ limit }) => countText(limit) },
   { id: 'end', head: 'Expires', cell: (each) => endCell(each, nowMs) },
-  { id: 'reason', head: 'Reason', className: 'words', cell: ({ reason }) => reason ?? '–' },
+  { id: 'reason', head: 'Reason', className: 'words', cell: ({ reason = '–' }) => keyView(reason) },
   { id: 'source', head: 'Source', cell: sourceCell },
   { id: 'actions', head: 'Actions', cell: (each) => actionCell(each, actions) },
 ];

@@ -21,6 +21,7 @@ import { dataTable } from '../view/data-table.ts';
 import { Dialogs } from '../view/dialog.ts';
 import { clockText } from '../view/format.ts';
 import { heatCells, heatLegend, heatStrip, heatText } from '../view/heat-strip.ts';
+import { keyText, keyView, shortKeyText } from '../view/key-text.ts';
 import { askForOverride } from '../view/override-form.ts';
 import { definitionText, deniesAll } from '../view/policy-text.ts';
 import { parseRange, type Range, rangeButtons } from '../view/range.ts';
@@ -62,7 +63,7 @@ class PolicyPage implements Page {
   }
 
   get title(): string {
-    return this.#name;
+    return keyText(this.#name);
   }
 
   get #name(): string {
@@ -109,7 +110,7 @@ class PolicyPage implements Page {
   view(): TemplateResult {
     const { value, problem } = this.#policies;
     if (value === undefined) {
-      return html`<h1>${this.#name}</h1>
+      return html`<h1>${keyView(this.#name)}</h1>
         <p class="empty">${problem?.message ?? 'Loading the policy…'}</p>`;
     }
     const policy = this.#policy;
@@ -117,7 +118,7 @@ class PolicyPage implements Page {
   }
 
   #unknown(policies: readonly PolicyDefinition[]): TemplateResult {
-    return html`<h1>Unknown policy ${this.#name}</h1>
+    return html`<h1>Unknown policy ${keyView(this.#name)}</h1>
       <div class="empty">
         <p>It may have been renamed or removed from the files. Existing policies:</p>
         <ul class="names">
@@ -273,7 +274,7 @@ class PolicyPage implements Page {
     askForOverride(this.#dialogs, {
       ...{ policy, existing, nowMs: feed.nowMs },
       save: (key, fields) =>
-        this.#changeOverride(`Override for ${key} saved.`, () =>
+        this.#changeOverride(`Override for ${shortKeyText(key)} saved.`, () =>
           api.setOverride(policy.name, key, fields),
         ),
     });
@@ -287,10 +288,12 @@ class PolicyPage implements Page {
       isDanger: true,
       body: () => html`<p>
         The policy's limit, or the next matching override, applies to
-        <code class="key">${key}</code> from the next decision.
+        <code class="key">${keyView(key)}</code> from the next decision.
       </p>`,
       run: () =>
-        this.#changeOverride(`Override for ${key} removed.`, () => api.deleteOverride(policy, key)),
+        this.#changeOverride(`Override for ${shortKeyText(key)} removed.`, () =>
+          api.deleteOverride(policy, key),
+        ),
     });
   }
 

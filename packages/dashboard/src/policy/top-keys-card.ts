@@ -4,6 +4,7 @@ import type { PolledQuery } from '../api/polled-query.ts';
 import type { TopBy, TopReport } from '../api/types.ts';
 import { hrefTo } from '../route.ts';
 import { clockText, countText, countWithNoun, percentText } from '../view/format.ts';
+import { keyText, keyView } from '../view/key-text.ts';
 import { type Column, table } from '../view/table.ts';
 
 const SHOWN = 15;
@@ -32,7 +33,7 @@ function columnsOf({ policy, by, hits, keys }: TopReport): readonly Column<TopKe
       isRowHeader: true,
       className: 'key-cell',
       cell: ({ key, atMost }) =>
-        html`<a class="key" title=${key} href=${hrefTo('key', [policy, key])}>${key}</a>
+        html`<a class="key" title=${keyText(key)} href=${hrefTo('key', [policy, key])}>${keyView(key)}</a>
           ${bar(atMost / most, by)}`,
     },
     {

@@ -1,5 +1,6 @@
 /** A shell command with a copy button. */
 import { html, type TemplateResult } from 'lit-html';
+import { visibleJson } from './key-text.ts';
 
 export const command = (text: string): TemplateResult => html`<div class="command">
   <pre><code>${text}</code></pre>
@@ -22,6 +23,6 @@ async function copy(event: Event, text: string): Promise<void> {
 
 /** Returns a `curl` command that sends a check to this service. */
 export const checkCommand = (policy: string, key: string): string =>
-  `curl -s ${location.origin}/v1/check -d '${escapeQuotes(JSON.stringify({ policy, key }))}'`;
+  `curl -s ${location.origin}/v1/check -d '${escapeQuotes(visibleJson({ policy, key }))}'`;
 
 const escapeQuotes = (text: string): string => text.replaceAll("'", `'\\''`);

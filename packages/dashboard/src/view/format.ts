@@ -8,6 +8,7 @@ export {
   percentText,
   rateText,
   shortCount,
+  visible,
   windowText,
 } from 'sluice-traffic/format';
 

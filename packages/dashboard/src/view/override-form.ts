@@ -4,6 +4,7 @@ import type { Override, OverrideFields } from '../api/types.ts';
 import { localTime, parseLocalTime } from '../clock.ts';
 import type { Dialogs, FormError } from './dialog.ts';
 import { countText, windowText } from './format.ts';
+import { keyView } from './key-text.ts';
 
 export interface OverrideFormOptions {
   readonly policy: { readonly name: string; readonly limit: number; readonly windowMs: number };
@@ -156,7 +157,7 @@ function keyField(
   const givenKey = key ?? existing?.key;
   if (givenKey !== undefined) {
     return html`<p class="field">
-      <span class="label">Key</span> <code class="key">${givenKey}</code>${fieldError('key', error)}
+      <span class="label">Key</span> <code class="key">${keyView(givenKey)}</code>${fieldError('key', error)}
     </p>`;
   }
   return html`<div class="field">

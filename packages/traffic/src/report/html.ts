@@ -1,6 +1,7 @@
 /**
  * Builds HTML. Strings are escaped; only `Html` values are inserted as markup.
  */
+import { visible } from '../format.ts';
 
 export class Html {
   constructor(readonly text: string) {}
@@ -13,17 +14,12 @@ const ESCAPES: Readonly<Record<string, string>> = {
   ...{ '&': '&amp;', '<': '&lt;', '>': '&gt;', '"': '&quot;', "'": '&#39;' },
 };
 
-/** Invisible characters, such as those that change the text direction. */
-const INVISIBLE = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/gu;
-
 const MAX_TEXT_LENGTH = 300;
 
 /** Cuts and escapes untrusted text. */
 function escaped(text: string): string {
   const cut = text.length > MAX_TEXT_LENGTH ? `${text.slice(0, MAX_TEXT_LENGTH - 1)}…` : text;
-  return cut
-    .replace(INVISIBLE, (each) => `\\u{${each.codePointAt(0)!.toString(16)}}`)
-    .replace(/[&<>"']/g, (each) => ESCAPES[each]);
+  return visible(cut).replace(/[&<>"']/g, (each) => ESCAPES[each]);
 }
 
 function textOf(part: Part): string {

@@ -1,0 +1,33 @@
+/** Keys as text. Invisible characters are escaped, since they could make a key look like another. */
+import { html, type TemplateResult } from 'lit-html';
+import { visible, visibleParts } from 'sluice-traffic/format';
+
+/** Renders a key, with its escapes marked: a key may contain the text `\u{202e}` as well. */
+export const keyView = (key: string): readonly (TemplateResult | string)[] =>
+  visibleParts(key).map(({ text, isEscape }) =>
+    isEscape ? html`<span class="escape">${text}</span>` : text,
+  );
+
+/** For attributes, and for texts that are not HTML. */
+export const keyText = visible;
+
+/** In characters. */
+const MAX_LENGTH = 60;
+
+/** Returns a key for messages: long ones are truncated. */
+export function shortKeyText(key: string): string {
+  const characters = [...key];
+  return visible(
+    characters.length <= MAX_LENGTH ? key : `${characters.slice(0, MAX_LENGTH).join('')}…`,
+  );
+}
+
+/** Returns a value as JSON without invisible characters. */
+export const visibleJson = (value: unknown): string =>
+  JSON.stringify(value).replace(
+    /[\p{Cf}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}\x7f-\x9f]/gu,
+    (each) =>
+      [...Array(each.length).keys()]
+        .map((at) => `\\u${each.charCodeAt(at).toString(16).padStart(4, '0')}`)
+        .join(''),
+  );
