@@ -8,9 +8,9 @@ const MORE = ['\u2028', '\u2066', '\u3164', '\ufe0f', '\ufeff', '\u{e0041}'];
 
 describe('invisible characters of a key', () => {
   test.each([...INVISIBLE, ...MORE])('%j is shown as an escape', (character) => {
-    const escape = `\\u{${character.codePointAt(0)!.toString(16)}}`;
-    expect(keyText(`a${character}b`)).toBe(`a${escape}b`);
-    expect(shortKeyText(character)).toBe(escape);
+    const shown = `\\u{${character.codePointAt(0)!.toString(16)}}`;
+    expect(keyText(`a${character}b`)).toBe(`a${shown}b`);
+    expect(shortKeyText(character)).toBe(shown);
   });
 
   test('letters, marks and spaces of any script are shown as they are', () => {

@@ -72,6 +72,8 @@ export interface KeyInspection {
   readonly atMs: number;
   /** 0 if a call of cost 1 passes, else the wait in ms until it does. */
   readonly nextMs: number;
+  /** The same for the cost that was asked for; infinite if it exceeds the limit. */
+  readonly nextForCostMs: number | undefined;
 }
 
 /** Receives each decision and its enforced limits. */
@@ -301,27 +303,33 @@ export class DecisionService {
     return this.store.inspect?.(policy, params, key);
   }
 
-  /** Returns the state of a key and the wait for a call of cost 1, both at the same time. */
-  async view(name: string, given: LimitRequest['key']): Promise<KeyInspection> {
+  /** Returns the state of a key and the waits for cost 1 and `cost`, all at the same time. */
+  async view(name: string, given: LimitRequest['key'], cost?: number): Promise<KeyInspection> {
     const { policy, params, key } = this.#policies.limit(name, given, undefined, 0);
+    const isNever = cost !== undefined && cost > params.capacity;
+    const costs = cost === undefined || isNever ? [1] : [1, cost];
     const sync = this.#sync;
     const nowMs = systemClock.now();
     // Calls of one event-loop turn are sent to the store in one batch.
-    const [state, { atMs, retryAfterMs }] =
+    const [state, [one, other]] =
       sync !== undefined
         ? [
             sync.inspectSync(policy, params, key, nowMs),
-            sync.open(policy).peekSync(params, key, 1, nowMs),
+            costs.map((each) => sync.open(policy).peekSync(params, key, each, nowMs)),
           ]
         : await Promise.all([
             this.store.inspect?.(policy, params, key),
-            this.#ask({
-              limits: [{ policy, params, key, cost: 1 }],
-              peek: true,
-              onFailure: 'throw',
-            }),
+            Promise.all(
+              costs.map((each) =>
+                this.#ask({
+                  limits: [{ policy, params, key, cost: each }],
+                  ...{ peek: true, onFailure: 'throw' },
+                }),
+              ),
+            ),
           ]);
-    return { state, atMs, nextMs: retryAfterMs };
+    const nextForCostMs = isNever ? Number.POSITIVE_INFINITY : other?.retryAfterMs;
+    return { state, atMs: one.atMs, nextMs: one.retryAfterMs, nextForCostMs };
   }
 
   /**

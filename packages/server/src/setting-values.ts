@@ -59,6 +59,16 @@ export const listenText = ({ host, port }: Listen): string =>
 export const isLoopback = (host: string): boolean =>
   host === 'localhost' || host === '::1' || /^127(?:\.\d{1,3}){3}$/.test(host);
 
+/** An address for a link. Other schemes, such as `javascript:`, would run in the page. */
+export const webUrl = expecting(
+  'an address such as https://grafana.example/d/sluice',
+  z
+    .string()
+    .max(2048)
+    .regex(/^https?:\/\/[^\s\p{Cc}]+$/u)
+    .refine((url) => URL.canParse(url)),
+);
+
 const fraction = z.number().gt(0).max(1);
 export const share = expecting(
   'a number above 0 and at most 1',

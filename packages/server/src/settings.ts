@@ -27,6 +27,7 @@ import {
   text,
   token,
   tokenHint,
+  webUrl,
 } from './setting-values.ts';
 import { DEFAULT_STORE, STORE_FORMS, storeKind } from './stores/index.ts';
 
@@ -203,6 +204,11 @@ export const SETTINGS = {
     default: 5,
     value: 'number',
     help: 'Denials to log per second; further ones are counted',
+  }),
+  grafanaUrl: setting({
+    schema: webUrl,
+    value: 'url',
+    help: 'Address of the Grafana dashboard, for a link in the dashboard (default: no link)',
   }),
   drainMs: setting({
     schema: duration,

@@ -94,6 +94,7 @@ describe('values of settings', () => {
     ['adminToken', 'ein Schlüssel für alles', 'ein Schlüssel für alles'],
     ['config', 'a.yaml,b', ['a.yaml', 'b']],
     ['store', 'redis+cluster://a:1,b:2', 'redis+cluster://a:1,b:2'],
+    ['grafanaUrl', 'http://127.0.0.1:3000/d/sluice', 'http://127.0.0.1:3000/d/sluice'],
   ] as const)('the setting %s accepts %j', (name, given, value) => {
     expect(SETTINGS[name].read(given)).toEqual(value);
   });
@@ -129,6 +130,9 @@ describe('values of settings', () => {
     ['onFailure', 'toString'],
     ['logLevel', 'loud'],
     ['config', ''],
+    ['grafanaUrl', 'javascript:alert(1)'],
+    ['grafanaUrl', 'grafana.example'],
+    ['grafanaUrl', 'https://'],
   ] as const)('the setting %s rejects %j', (name, given) => {
     expect(SETTINGS[name].read(given)).toBeUndefined();
     const [problem] = problemsOf(() => readSettings({ [name]: given }, {}, {}));

@@ -237,7 +237,9 @@ const COLUMNS: readonly Column<Denial>[] = [
     isRowHeader: true,
     className: 'cut',
     cell: ({ policy, key }) =>
-      html`<a class="key" href=${hrefTo('key', [policy, key])} title=${keyText(key)}>${keyView(key)}</a>`,
+      html`<a class="key" href=${hrefTo('key', [policy, key])} title=${keyText(key)}
+        >${keyView(key)}</a
+      >`,
   },
   { id: 'cost', head: 'Cost', isNumber: true, cell: ({ cost }) => countText(cost) },
   { id: 'reason', head: 'Reason', className: 'reason', cell: reasonCell },

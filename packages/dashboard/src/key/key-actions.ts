@@ -43,8 +43,9 @@ function reset({ context, dialogs, report, reloadKey }: KeyActionContext): void 
     action: 'Reset',
     isDanger: true,
     body: () => html`<p>
-        <code class="key">${keyView(key)}</code> has used ${countText(used)} of ${countText(limit)} under
-        <b>${policy}</b>. A reset deletes this state, and the full limit is available at once.
+        <code class="key">${keyView(key)}</code> has used ${countText(used)} of
+        ${countText(limit)} under <b>${policy}</b>. A reset deletes this state, and the full limit
+        is available at once.
       </p>
       <p class="hint">This cannot be undone. The reset is logged.</p>`,
     run: async () => {
@@ -82,9 +83,9 @@ function removeOverride({ context, dialogs, policy, report, reloadKey }: KeyActi
     action: 'Remove',
     isDanger: true,
     body: () => html`<p>
-      <code class="key">${keyView(key)}</code> has its own limit of ${countText(override!.limit)}. Without
-      the override, the configured limit of <b>${policy.name}</b> applies from the next decision:
-      ${countText(policy.limit)}, unless another override matches this key.
+      <code class="key">${keyView(key)}</code> has its own limit of ${countText(override!.limit)}.
+      Without the override, the configured limit of <b>${policy.name}</b> applies from the next
+      decision: ${countText(policy.limit)}, unless another override matches this key.
     </p>`,
     run: async () => {
       await context.api.deleteOverride(policy.name, key);

@@ -207,9 +207,12 @@ class KeyPage implements Page {
     return html`<div class="key-head">
         <nav class="crumbs" aria-label="Breadcrumb">
           <a href=${hrefTo('overview')}>Overview</a> <span aria-hidden="true">›</span>
-          <a href=${hrefTo('policy', [policy])}>${keyView(policy)}</a> <span aria-hidden="true">›</span>
+          <a href=${hrefTo('policy', [policy])}>${keyView(policy)}</a>
+          <span aria-hidden="true">›</span>
         </nav>
-        <h1 class="mono key-name" tabindex=${key.length > LONG_KEY_LENGTH ? 0 : nothing}>${keyView(key)}</h1>
+        <h1 class="mono key-name" tabindex=${key.length > LONG_KEY_LENGTH ? 0 : nothing}
+          >${keyView(key)}</h1
+        >
         ${this.#policy === undefined ? nothing : this.#definition(this.#policy)}
       </div>
       ${this.#body()} ${this.#dialogs.view()}`;

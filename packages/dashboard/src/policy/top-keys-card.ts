@@ -33,7 +33,9 @@ function columnsOf({ policy, by, hits, keys }: TopReport): readonly Column<TopKe
       isRowHeader: true,
       className: 'key-cell',
       cell: ({ key, atMost }) =>
-        html`<a class="key" title=${keyText(key)} href=${hrefTo('key', [policy, key])}>${keyView(key)}</a>
+        html`<a class="key" title=${keyText(key)} href=${hrefTo('key', [policy, key])}
+            >${keyView(key)}</a
+          >
           ${bar(atMost / most, by)}`,
     },
     {

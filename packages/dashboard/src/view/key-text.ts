@@ -1,4 +1,4 @@
-/** Keys as text. Invisible characters are escaped, since they could make a key look like another. */
+/** Keys as text. Invisible characters are escaped: they could make a key look like another. */
 import { html, type TemplateResult } from 'lit-html';
 import { visible, visibleParts } from 'sluice-traffic/format';
 

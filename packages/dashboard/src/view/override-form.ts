@@ -157,7 +157,8 @@ function keyField(
   const givenKey = key ?? existing?.key;
   if (givenKey !== undefined) {
     return html`<p class="field">
-      <span class="label">Key</span> <code class="key">${keyView(givenKey)}</code>${fieldError('key', error)}
+      <span class="label">Key</span>
+      <code class="key">${keyView(givenKey)}</code>${fieldError('key', error)}
     </p>`;
   }
   return html`<div class="field">

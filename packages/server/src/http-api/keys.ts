@@ -2,7 +2,7 @@
 import { keyText } from 'sluice/engine';
 import type { AppContext } from '../app-context.ts';
 import type { KeyInspection, LimitRequest } from '../decision-service.ts';
-import { HttpError, type RequestContext } from '../http/request-context.ts';
+import { badRequest, HttpError, type RequestContext } from '../http/request-context.ts';
 import type { Handler } from '../http/router.ts';
 import { checkCharacters } from '../policies.ts';
 import { audit } from './audit.ts';
@@ -23,7 +23,7 @@ function reportOf(
   { decisionService }: AppContext,
   name: string,
   key: string,
-  { state, atMs, nextMs }: KeyInspection,
+  { state, atMs, nextMs, nextForCostMs }: KeyInspection,
 ) {
   const policy = decisionService.policies.policy(name);
   const { capacity } = policy.paramsFor(key);
@@ -45,16 +45,26 @@ function reportOf(
     entryCount: state?.entryCount ?? 0,
     atMs,
     nextMs,
+    ...(nextForCostMs !== undefined && Number.isFinite(nextForCostMs) && { nextForCostMs }),
     ...(override !== undefined && { override }),
   };
+}
+
+function costOf({ query }: RequestContext): number | undefined {
+  const text = query.get('cost');
+  if (text === null) return undefined;
+  const cost = /^\d{1,16}$/.test(text) ? Number(text) : 0;
+  if (Number.isSafeInteger(cost) && cost >= 1) return cost;
+  const what = 'Expected `cost` to be an integer, at least 1';
+  throw badRequest('ERR_INVALID_COST', `${what}, got \`${text.slice(0, 60)}\``);
 }
 
 /** Responds 200 with `held: false` for a key without an entry. */
 export function inspectHandler(app: AppContext): Handler {
   return async (context) => {
-    const { policy, key } = namesOf(context);
+    const { policy, key } = namesOf(context, 'cost');
     checkPolicy(app, policy);
-    const view = await app.decisionService.view(policy, key);
+    const view = await app.decisionService.view(policy, key, costOf(context));
     context.send(200, reportOf(app, policy, key, view), { 'cache-control': 'no-store' });
   };
 }

@@ -34,15 +34,19 @@ const series = {
   fullest: z.array(full),
 };
 export const SeriesReport = z.object({
-  stepMs: z.literal(1000),
-  startMs: timeMs.describe('the start of the first second'),
-  total: z.object(series).describe('all policies together, oldest second first'),
+  stepMs: durationMs.describe('the length of a step: 1000, or a multiple of 60000'),
+  startMs: timeMs.describe('the start of the first step'),
+  sinceMs: timeMs.describe('the start of the recording; earlier steps are unknown, not 0'),
+  total: z.object(series).describe('all policies together, oldest step first'),
   policies: z.array(z.object({ name, ...series })).describe('most decisions first'),
   omitted,
 });
 
 export const HelloEvent = z
-  .object({ version: z.string(), startedAtMs: timeMs, atMs: timeMs, processes })
+  .object({
+    ...{ version: z.string(), startedAtMs: timeMs, atMs: timeMs, processes },
+    grafanaUrl: z.string().optional().describe('the setting `grafanaUrl`'),
+  })
   .describe('the data of `hello`, sent once; no denial after it is missed');
 
 const denial = z.object({
@@ -57,6 +61,11 @@ const denial = z.object({
   algorithm: z.string().optional(),
   shadow: z.literal(true).optional().describe('set if the policy is in shadow mode'),
   degraded: z.object({ reason: z.string(), action: z.string() }).optional(),
+  repeats: z
+    .int()
+    .min(1)
+    .optional()
+    .describe('number of earlier denials of this policy and key in the same second'),
 });
 export const TickEvent = z
   .object({
@@ -75,8 +84,12 @@ export const TickEvent = z
       .object({ p50Ms: waitMs, p99Ms: waitMs })
       .describe('duration of decisions, estimated from histogram buckets'),
     processes,
-    denials: z.array(denial).describe('the first denials that match the filter'),
-    denialsOmitted: count.describe('number of further denials that match the filter'),
+    denials: z
+      .array(denial)
+      .describe('the last denial of each of the first 50 keys that match the filter'),
+    denialsOmitted: count.describe(
+      'number of further denials that match the filter, including those in `repeats`',
+    ),
   })
   .describe('the data of `tick`, sent once per second');
 

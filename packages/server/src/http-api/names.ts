@@ -6,15 +6,16 @@ export interface Names {
   readonly key: string;
 }
 
-export function namesOf(context: RequestContext): Names {
+/** `also` are further query parameters that the request may have. */
+export function namesOf(context: RequestContext, ...also: readonly string[]): Names {
   const { policy, key } = context.params;
-  if (policy === undefined) return namesOfQuery(context);
-  context.checkQuery();
+  if (policy === undefined) return namesOfQuery(context, also);
+  context.checkQuery(...also);
   return { policy, key };
 }
 
-function namesOfQuery(context: RequestContext): Names {
-  context.checkQuery('policy', 'key');
+function namesOfQuery(context: RequestContext, also: readonly string[]): Names {
+  context.checkQuery('policy', 'key', ...also);
   const [policy, key] = ['policy', 'key'].map((name) => {
     const value = context.query.get(name);
     if (value !== null) return value;

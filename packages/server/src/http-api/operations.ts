@@ -55,6 +55,7 @@ const checked = {
 };
 const noPolicy = problem('unknown policy');
 const names = { policy: 'the name of the policy (required)', key: 'the key (required)' };
+const ofCost = { cost: 'also returns the wait for a call of this cost' };
 const inspected = {
   200: json('the state of the key; `held` is false if the store has no entry', schemas.KeyReport),
   404: noPolicy,
@@ -108,12 +109,12 @@ export const OPERATIONS: readonly ApiOperation[] = [
   {
     ...{ method: 'GET', path: '/v1/keys' },
     summary: 'Returns the state of any key, also of one that cannot be part of a path.',
-    ...{ query: names, responses: inspected },
+    ...{ query: { ...names, ...ofCost }, responses: inspected },
   },
   {
     ...{ method: 'GET', path: '/v1/keys/:policy/:key' },
     summary: 'Returns the state of a key.',
-    responses: inspected,
+    ...{ query: ofCost, responses: inspected },
   },
   {
     ...{ method: 'DELETE', path: '/v1/keys/:policy/:key' },
@@ -204,12 +205,15 @@ export const OPERATIONS: readonly ApiOperation[] = [
   },
   {
     ...{ method: 'GET', path: '/v1/series' },
-    summary: 'Returns the decisions per second of the last minutes.',
+    summary: 'Returns the decisions of the last minutes by second, or of the last day by minute.',
     query: {
       seconds: 'number of seconds, from 1 to 600 (default: 300)',
+      minutes: 'number of minutes, from 1 to 1440, instead of seconds',
+      step: 'minutes per step, a divisor of `minutes` (default: 1)',
       policy: 'returns only this policy and the total',
+      count: 'maximum number of policies, from 0 to 100 (default: 100)',
     },
-    responses: { 200: json('oldest second first', schemas.SeriesReport), 404: noPolicy },
+    responses: { 200: json('oldest step first', schemas.SeriesReport), 404: noPolicy },
   },
   {
     ...{ method: 'GET', path: '/v1/events' },

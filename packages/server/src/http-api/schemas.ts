@@ -207,6 +207,9 @@ export const KeyReport = z.object({
   entryCount: integer.describe('number of unexpired entries of the log, listed or not'),
   atMs: timeMs.describe('the time of this report'),
   nextMs: durationMs.describe('0 if a call of cost 1 is allowed now, else the time until it is'),
+  nextForCostMs: durationMs
+    .optional()
+    .describe('the same for the `cost` of the query; absent if it exceeds the limit'),
   override: Override.optional().describe('the override that defines the limit'),
 });
 

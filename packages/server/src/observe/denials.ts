@@ -1,7 +1,7 @@
 /**
  * Collects denials for event streams while at least one is open. Each filter has its own list, so
- * that a flood of other keys does not hide a rare one. A list holds the first 50 denials of each
- * second and the number of further ones.
+ * that a flood of other keys does not hide a rare one. A list holds the last denial of each of the
+ * first 50 keys of a second, how often the key was denied, and the number of all other denials.
  */
 import { type Clock, type Degraded, type Limit, type LimitDecision, systemClock } from 'sluice';
 import type { DecisionService } from '../decision-service.ts';
@@ -29,15 +29,23 @@ export interface Denial {
   readonly algorithm?: string;
   readonly shadow?: true;
   readonly degraded?: Degraded;
+  /** Number of earlier denials of this policy and key in the same second. */
+  readonly repeats?: number;
 }
 
 export interface DenialBatch {
+  /** At most one for each policy and key. */
   readonly denials: readonly Denial[];
-  /** Number of further denials that match the filter. */
+  /** Number of further denials that match the filter, including those in `repeats`. */
   readonly omitted: number;
 }
 
+/** Denials in a list, each of another key. */
 export const MAX_DENIALS = 50;
+
+/** Denials with the same text are listed as one. */
+export const groupText = (policy: string, key: string, isShadow: boolean): string =>
+  `${isShadow ? 's' : 'e'}${policy}\n${key}`;
 
 /** A process that has not polled for this long is dropped. */
 const EXPIRY_MS = 5000;
@@ -49,7 +57,7 @@ export const filterText = ({ policy, key }: DenialFilter): string =>
 class Collector {
   readonly #policy: string | undefined;
   readonly #keyParts: readonly string[] | undefined;
-  #denials: Denial[] = [];
+  #denials = new Map<string, { denial: Denial; repeats: number }>();
   #omitted = 0;
 
   constructor({ policy, key }: DenialFilter) {
@@ -63,20 +71,24 @@ class Collector {
     return this.#keyParts === undefined || matchesWildcardParts(this.#keyParts, key);
   }
 
-  /** Returns false, and counts the denial, if the list is full. */
-  hasRoom(): boolean {
-    if (this.#denials.length < MAX_DENIALS) return true;
-    this.#omitted++;
-    return false;
-  }
-
-  add(denial: Denial): void {
-    this.#denials.push(denial);
+  /** Adds a denial, or only counts it if the list is full. */
+  add(group: string, describe: () => Denial): void {
+    const listed = this.#denials.get(group);
+    if (listed !== undefined) {
+      listed.denial = describe();
+      listed.repeats++;
+      this.#omitted++;
+    } else if (this.#denials.size < MAX_DENIALS) {
+      this.#denials.set(group, { denial: describe(), repeats: 0 });
+    } else this.#omitted++;
   }
 
   take(): DenialBatch {
-    const batch = { denials: this.#denials, omitted: this.#omitted };
-    this.#denials = [];
+    const denials = [...this.#denials.values()].map(({ denial, repeats }) =>
+      repeats === 0 ? denial : { ...denial, repeats },
+    );
+    const batch = { denials, omitted: this.#omitted };
+    this.#denials = new Map();
     this.#omitted = 0;
     return batch;
   }
@@ -159,11 +171,14 @@ export class DenialCollectors {
 
   readonly #collect: DenialHook = (denied, { label }, limits, degraded, isShadow) => {
     let denial: Denial | undefined;
+    const describe = (): Denial => {
+      denial ??= this.#denialOf(denied, limits, degraded, isShadow);
+      return denial;
+    };
+    const group = groupText(denied.policy, denied.key, isShadow);
     for (const { collectors } of this.#subscribers.values()) {
       for (const collector of collectors.values()) {
-        if (!collector.fits(denied, label) || !collector.hasRoom()) continue;
-        denial ??= this.#denialOf(denied, limits, degraded, isShadow);
-        collector.add(denial);
+        if (collector.fits(denied, label)) collector.add(group, describe);
       }
     }
   };

@@ -52,6 +52,7 @@ export interface FeedSource {
 export class Feed {
   readonly #source: FeedSource;
   readonly #log: Logger;
+  readonly #details: object;
   readonly #clock: Clock;
   /** Identifies this process to the denial collectors of all processes. */
   readonly #subscriber = crypto.randomUUID();
@@ -65,7 +66,14 @@ export class Feed {
   /** The start of the first second that has not been sent. */
   #nextMs = 0;
 
-  constructor(source: FeedSource, log: Logger, clock: Clock = systemClock) {
+  /** `details` are further fields of `hello`. */
+  constructor(
+    source: FeedSource,
+    log: Logger,
+    clock: Clock = systemClock,
+    details: { readonly grafanaUrl?: string | undefined } = {},
+  ) {
+    this.#details = details;
     this.#source = source;
     this.#log = log;
     this.#clock = clock;
@@ -109,7 +117,7 @@ export class Feed {
     const startedAtMs = Math.min(atMs, ...replies.map((each) => each.startedAtMs));
     const hello = { version, startedAtMs, atMs, processes: Math.max(replies.length, 1) };
     this.#listeners.set(listener, true);
-    listener.send('hello', JSON.stringify(hello));
+    listener.send('hello', JSON.stringify({ ...hello, ...this.#details }));
   }
 
   #thisSecond(): number {

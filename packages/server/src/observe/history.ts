@@ -1,18 +1,26 @@
 /**
- * The last ten minutes, per second. Reads the increase of the counters once a second, so it adds no
- * cost to a decision. Decisions between the end of a second and its read count to that second.
+ * The last ten minutes by second, and the last 24 hours by minute. Reads the increase of the
+ * counters once a second, so it adds no cost to a decision. Decisions between the end of a second
+ * and its read count to that second.
  *
- * Each policy with traffic has a ring. The recorded seconds are stored once for all rings, second
- * `s` at index `s mod 600`. Seconds that were not recorded read as 0.
+ * Each policy with traffic has a ring. The recorded steps are stored once for all rings, step `s`
+ * at index `s mod length`. Steps that were not recorded read as 0.
  */
 import { type Clock, systemClock } from 'sluice';
 import { BUCKETS, type Observations } from './histogram.ts';
-import { type Counts, emptyCounts, HISTORY_SECONDS, Ring } from './history-ring.ts';
+import {
+  type Counts,
+  emptyCounts,
+  HISTORY_MINUTES,
+  HISTORY_SECONDS,
+  Ring,
+} from './history-ring.ts';
 import { type DecisionCounters, NO_FULLEST, type PolicyCounters } from './policy-counters.ts';
 
-export { type Counts, emptyCounts, HISTORY_SECONDS };
+export { type Counts, emptyCounts, HISTORY_MINUTES, HISTORY_SECONDS };
 
 export const STEP_MS = 1000;
+export const MINUTE_MS = 60_000;
 
 /** If the clock is set back by at most this, recording pauses; if by more, it restarts there. */
 export const PATIENCE_SECONDS = 5;
@@ -22,11 +30,43 @@ export interface PolicyCounts extends Counts {
   readonly name: string;
 }
 
-/** A range of seconds. */
+/** A time range, divided into steps. */
 export interface Span {
-  /** Start of the first second. */
+  /** Start of the first step. */
   readonly startMs: number;
   readonly seconds: number;
+  /** Length of a step: a second (default), or a number of minutes. */
+  readonly stepMs?: number;
+}
+
+export const stepsOf = ({ seconds, stepMs = STEP_MS }: Span): number =>
+  (seconds * STEP_MS) / stepMs;
+
+/** The seconds or minutes that were recorded. */
+class RecordedSteps {
+  /** The step recorded at each index. */
+  readonly #steps: Float64Array;
+
+  constructor(length: number) {
+    this.#steps = new Float64Array(length).fill(Number.NaN);
+  }
+
+  has(step: number): boolean {
+    return this.#steps[step % this.#steps.length] === step;
+  }
+
+  /** Returns whether the step is new. */
+  add(step: number): boolean {
+    const isNew = !this.has(step);
+    this.#steps[step % this.#steps.length] = step;
+    return isNew;
+  }
+
+  deleteAfter(step: number): void {
+    for (const [place, each] of this.#steps.entries()) {
+      if (each > step) this.#steps[place] = Number.NaN;
+    }
+  }
 }
 
 export interface HistorySource {
@@ -38,19 +78,22 @@ export class History {
   readonly #source: HistorySource;
   readonly #clock: Clock;
   readonly #rings = new Map<string, Ring>();
-  /** The second recorded at each index. */
-  readonly #seconds = new Float64Array(HISTORY_SECONDS).fill(Number.NaN);
+  readonly #seconds = new RecordedSteps(HISTORY_SECONDS);
+  readonly #minutes = new RecordedSteps(HISTORY_MINUTES);
   /** Histogram buckets of decision durations at each index. */
   readonly #durations = new Uint32Array(HISTORY_SECONDS * BUCKETS);
   readonly #seenDurations = new Float64Array(BUCKETS);
   /** The last recorded second. */
   #last: number;
+  /** The first second that could be recorded. */
+  #first: number;
   #cancel: (() => void) | undefined = undefined;
 
   constructor(source: HistorySource, clock: Clock = systemClock) {
     this.#source = source;
     this.#clock = clock;
     this.#last = this.#lastComplete();
+    this.#first = this.#last + 1;
   }
 
   /** Records at the end of each second. */
@@ -76,6 +119,16 @@ export class History {
     return this.#lastComplete() * STEP_MS;
   }
 
+  /** Start of the last complete minute. */
+  get lastMinuteMs(): number {
+    return Math.floor(this.#clock.now() / MINUTE_MS - 1) * MINUTE_MS;
+  }
+
+  /** Start of the recording. Nothing is known about earlier steps. */
+  get sinceMs(): number {
+    return this.#first * STEP_MS;
+  }
+
   /**
    * Records the increase of the counters if a second has ended since the last call. Readers call it
    * first, so that results do not depend on timers.
@@ -89,18 +142,19 @@ export class History {
     const first = ahead > 0 ? complete : Math.max(this.#last + 1, complete - HISTORY_SECONDS + 1);
     this.#write(first);
     this.#last = complete;
+    this.#first = Math.min(this.#first, first);
   }
 
-  /** Deletes seconds that lie in the future after the clock was set back. */
+  /** Deletes steps that lie in the future after the clock was set back. */
   #deleteAfter(second: number): void {
-    for (const [place, each] of this.#seconds.entries()) {
-      if (each > second) this.#seconds[place] = Number.NaN;
-    }
+    this.#seconds.deleteAfter(second);
+    this.#minutes.deleteAfter(Math.floor((second + 1) / 60));
   }
 
   #write(second: number): void {
     const place = second % HISTORY_SECONDS;
-    this.#seconds[place] = second;
+    this.#seconds.add(second);
+    const isNewMinute = this.#minutes.add(Math.floor(second / 60));
     for (const [label, counters] of this.#source.counters.entries()) {
       let ring = this.#rings.get(label);
       if (ring === undefined) {
@@ -108,7 +162,7 @@ export class History {
         ring = new Ring(counters);
         this.#rings.set(label, ring);
       }
-      ring.write(second);
+      ring.write(second, isNewMinute);
     }
     for (let bucket = 0; bucket < BUCKETS; bucket++) {
       let count = 0;
@@ -118,21 +172,25 @@ export class History {
     }
   }
 
-  /** Calls `use` with each recorded second of a span. */
-  #each({ startMs, seconds }: Span, use: (at: number, second: number) => void): void {
-    const first = Math.floor(startMs / STEP_MS);
-    for (let at = 0; at < seconds; at++) {
-      const second = first + at;
-      if (this.#seconds[second % HISTORY_SECONDS] === second) use(at, second);
+  /** Calls `use` with each recorded second or minute of a span, and the index of its step. */
+  #each({ startMs, seconds, stepMs = STEP_MS }: Span, use: (at: number, step: number) => void) {
+    const [unitMs, recorded] =
+      stepMs < MINUTE_MS ? [STEP_MS, this.#seconds] : [MINUTE_MS, this.#minutes];
+    const first = Math.floor(startMs / unitMs);
+    const unitsPerStep = stepMs / unitMs;
+    const units = (seconds * STEP_MS) / unitMs;
+    for (let unit = 0; unit < units; unit++) {
+      if (recorded.has(first + unit)) use(Math.floor(unit / unitsPerStep), first + unit);
     }
   }
 
   /** Returns the number of decisions of each policy with traffic. */
   activity(span: Span): readonly (readonly [name: string, count: number])[] {
+    const unit = unitOf(span);
     const all = [...this.#rings].map(([name, ring]) => {
       let count = 0;
-      this.#each(span, (_, second) => {
-        count += ring.activity(second);
+      this.#each(span, (_, step) => {
+        count += ring[unit].activity(step);
       });
       return [name, count] as const;
     });
@@ -141,20 +199,22 @@ export class History {
 
   /** Returns the counts of all policies together. */
   total(span: Span): Counts {
-    const counts = emptyCounts(span.seconds);
+    const counts = emptyCounts(stepsOf(span));
+    const unit = unitOf(span);
     for (const ring of this.#rings.values()) {
-      this.#each(span, (at, second) => ring.addTo(counts, at, second));
+      this.#each(span, (at, step) => ring[unit].addTo(counts, at, step));
     }
     return counts;
   }
 
   /** Returns the counts of those of the named policies that have had traffic. */
   policies(span: Span, names: Iterable<string>): readonly PolicyCounts[] {
+    const unit = unitOf(span);
     return [...names].flatMap((name) => {
       const ring = this.#rings.get(name);
       if (ring === undefined) return [];
-      const counts = emptyCounts(span.seconds);
-      this.#each(span, (at, second) => ring.addTo(counts, at, second));
+      const counts = emptyCounts(stepsOf(span));
+      this.#each(span, (at, step) => ring[unit].addTo(counts, at, step));
       return [{ name, ...counts }];
     });
   }
@@ -169,6 +229,9 @@ export class History {
     return all;
   }
 }
+
+const unitOf = ({ stepMs = STEP_MS }: Span): 'second' | 'minute' =>
+  stepMs < MINUTE_MS ? 'second' : 'minute';
 
 function hasTraffic(counters: PolicyCounters): boolean {
   const { allowed, denied, shadow_allowed, shadow_denied, degradedChecks, fullest } = counters;

@@ -3,6 +3,7 @@ import { systemClock } from 'sluice';
 import type { ProcessGroup } from '../cluster/process-group.ts';
 import type { Configuration } from '../configuration.ts';
 import type { DecisionService } from '../decision-service.ts';
+import type { Settings } from '../settings.ts';
 import type { OpenStore } from '../stores/index.ts';
 import { DenialCollectors } from './denials.ts';
 import { Feed, type FeedSource, type ListenReply, type ListenRequest } from './feed.ts';
@@ -21,6 +22,7 @@ export interface LiveParts {
   readonly metrics: Metrics;
   readonly group: ProcessGroup;
   readonly log: Logger;
+  readonly settings: Pick<Settings, 'grafanaUrl'>;
 }
 
 type PoliciesRequest = readonly [span: Span, names: readonly string[]];
@@ -31,12 +33,14 @@ export class Live {
   readonly #denials: DenialCollectors;
   readonly #group: ProcessGroup;
 
-  constructor({ decisionService, configuration, store, health, metrics, group, log }: LiveParts) {
+  constructor(parts: LiveParts) {
+    const { decisionService, configuration, store, health, metrics, group, log } = parts;
     const { counters } = metrics;
+    const { grafanaUrl } = parts.settings;
     this.#group = group;
     this.history = new History(metrics);
     this.#denials = new DenialCollectors(decisionService, counters);
-    this.feed = new Feed(this.#feedSource(), log);
+    this.feed = new Feed(this.#feedSource(), log, systemClock, { grafanaUrl });
     this.#registerReplies({ history: this.history, denials: this.#denials, health, store });
     configuration.onReload(({ ok, isUnchanged }) => {
       // The files contain overrides as well.

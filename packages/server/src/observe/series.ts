@@ -1,18 +1,21 @@
 /**
- * `GET /v1/series`: decisions per second of the last minutes, over all processes. Reports at most
- * 100 policies: a first request to the other processes finds the busiest, a second one gets only
- * their counts.
+ * `GET /v1/series`: decisions of the last minutes by second or of the last day by minute, over all
+ * processes. Reports at most 100 policies: a first request to the other processes finds the
+ * busiest, a second one gets only their counts.
  */
-import { badRequest } from '../http/request-context.ts';
+import { badRequest, type RequestContext } from '../http/request-context.ts';
 import type { Router } from '../http/router.ts';
 import {
   type Counts,
   emptyCounts,
+  HISTORY_MINUTES,
   HISTORY_SECONDS,
   type History,
+  MINUTE_MS,
   type PolicyCounts,
   type Span,
   STEP_MS,
+  stepsOf,
 } from './history.ts';
 import { checkLabel, type LabelParts } from './policy-labels.ts';
 
@@ -23,13 +26,15 @@ const DEFAULT_SECONDS = 300;
 
 /** The first reply of a process: the total, and the number of decisions of each policy. */
 export interface Outline {
+  readonly sinceMs: number;
   readonly total: Counts;
   readonly activity: readonly (readonly [name: string, count: number])[];
 }
 
 export function outlineOf(history: History, span: Span): Outline {
   history.record();
-  return { total: history.total(span), activity: history.activity(span) };
+  const { sinceMs } = history;
+  return { sinceMs, total: history.total(span), activity: history.activity(span) };
 }
 
 /** Adds the counts of another process. */
@@ -42,20 +47,20 @@ function addTo(sum: Counts, counts: Counts): void {
   }
 }
 
-export function summed(seconds: number, parts: readonly Counts[]): Counts {
-  const sum = emptyCounts(seconds);
+export function summed(steps: number, parts: readonly Counts[]): Counts {
+  const sum = emptyCounts(steps);
   for (const part of parts) addTo(sum, part);
   return sum;
 }
 
 /** Sums the counts of several processes by policy. */
 export function summedByPolicy(
-  seconds: number,
+  steps: number,
   parts: readonly (readonly PolicyCounts[])[],
 ): ReadonlyMap<string, Counts> {
   const sums = new Map<string, Counts>();
   for (const { name, ...counts } of parts.flat()) {
-    const sum = sums.get(name) ?? emptyCounts(seconds);
+    const sum = sums.get(name) ?? emptyCounts(steps);
     addTo(sum, counts);
     sums.set(name, sum);
   }
@@ -63,14 +68,14 @@ export function summedByPolicy(
 }
 
 /** Returns the names with the most decisions, and the number of other names. */
-export function busiest(activity: Iterable<readonly [name: string, count: number]>): {
-  readonly names: readonly string[];
-  readonly omitted: number;
-} {
+export function busiest(
+  activity: Iterable<readonly [name: string, count: number]>,
+  most = MAX_REPORTED_POLICIES,
+): { readonly names: readonly string[]; readonly omitted: number } {
   const counts = new Map<string, number>();
   for (const [name, count] of activity) counts.set(name, (counts.get(name) ?? 0) + count);
   const sorted = [...counts].sort(([a, most], [b, count]) => count - most || (a < b ? -1 : 1));
-  const names = sorted.slice(0, MAX_REPORTED_POLICIES).map(([name]) => name);
+  const names = sorted.slice(0, most).map(([name]) => name);
   return { names, omitted: sorted.length - names.length };
 }
 
@@ -83,38 +88,70 @@ export interface SeriesSource {
 export interface SeriesReport {
   readonly stepMs: number;
   readonly startMs: number;
+  readonly sinceMs: number;
   readonly total: Counts;
   readonly policies: readonly PolicyCounts[];
   readonly omitted: number;
 }
 
-/** Resolves to the report of the busiest policies, or of `policy` even without traffic. */
+/** Resolves to the report of the `most` busiest policies, or of `policy` even without traffic. */
 export async function seriesReport(
   source: SeriesSource,
   span: Span,
   policy: string | undefined,
+  most = MAX_REPORTED_POLICIES,
 ): Promise<SeriesReport> {
-  const { startMs, seconds } = span;
+  const { startMs, stepMs = STEP_MS } = span;
+  const steps = stepsOf(span);
   const outlines = await source.outlines(span);
   const total = summed(
-    seconds,
+    steps,
     outlines.map((each) => each.total),
   );
   const { names, omitted } =
     policy === undefined
-      ? busiest(outlines.flatMap(({ activity }) => activity))
+      ? busiest(
+          outlines.flatMap(({ activity }) => activity),
+          most,
+        )
       : { names: [policy], omitted: 0 };
-  const sums = summedByPolicy(seconds, await source.policies(span, names));
-  const policies = names.map((name) => ({ name, ...(sums.get(name) ?? emptyCounts(seconds)) }));
-  return { stepMs: STEP_MS, startMs, total, policies, omitted };
+  const parts = names.length === 0 ? [] : await source.policies(span, names);
+  const sums = summedByPolicy(steps, parts);
+  const policies = names.map((name) => ({ name, ...(sums.get(name) ?? emptyCounts(steps)) }));
+  // A worker that was replaced knows less than the others.
+  const sinceMs = Math.min(...outlines.map((each) => each.sinceMs));
+  return { stepMs, startMs, sinceMs, total, policies, omitted };
 }
 
-function secondsOf(text: string | null): number {
-  if (text === null) return DEFAULT_SECONDS;
-  const seconds = /^\d{1,3}$/.test(text) ? Number(text) : 0;
-  if (seconds >= 1 && seconds <= HISTORY_SECONDS) return seconds;
-  const what = `Expected \`seconds\` to be an integer from 1 to ${HISTORY_SECONDS}`;
+function integerOf({ query }: RequestContext, name: string, min: number, max: number) {
+  const text = query.get(name);
+  if (text === null) return undefined;
+  const value = /^\d{1,4}$/.test(text) ? Number(text) : Number.NaN;
+  if (value >= min && value <= max) return value;
+  const what = `Expected \`${name}\` to be an integer from ${min} to ${max}`;
   throw badRequest('ERR_INVALID_OPTION', `${what}, got \`${text.slice(0, 60)}\``);
+}
+
+function spanOf(context: RequestContext, history: History): Span {
+  const seconds = integerOf(context, 'seconds', 1, HISTORY_SECONDS);
+  const minutes = integerOf(context, 'minutes', 1, HISTORY_MINUTES);
+  const step = integerOf(context, 'step', 1, HISTORY_MINUTES) ?? 1;
+  if (minutes === undefined) {
+    if (step > 1) throw badRequest('ERR_INVALID_OPTION', 'Expected `step` together with `minutes`');
+    const length = seconds ?? DEFAULT_SECONDS;
+    return { startMs: history.lastMs - (length - 1) * STEP_MS, seconds: length };
+  }
+  if (seconds !== undefined) {
+    throw badRequest('ERR_INVALID_OPTION', 'Expected `seconds` or `minutes`, got both');
+  }
+  if (minutes % step !== 0) {
+    const what = `Expected \`minutes\` to be a multiple of \`step\``;
+    throw badRequest('ERR_INVALID_OPTION', `${what}, got ${minutes} and ${step}`);
+  }
+  // At multiples of its length, so that a minute stays in the same step as time passes.
+  const stepMs = step * MINUTE_MS;
+  const endMs = Math.floor(history.lastMinuteMs / stepMs + 1) * stepMs;
+  return { startMs: endMs - minutes * MINUTE_MS, seconds: minutes * 60, stepMs };
 }
 
 export interface SeriesParts {
@@ -128,13 +165,12 @@ export function seriesRoutes(
   { history, series }: SeriesParts,
 ): void {
   router.add('GET', '/v1/series', 'admin', async (context) => {
-    context.checkQuery('seconds', 'policy');
-    const { query } = context;
-    const seconds = secondsOf(query.get('seconds'));
-    const policy = query.get('policy') ?? undefined;
+    context.checkQuery('seconds', 'minutes', 'step', 'policy', 'count');
+    const policy = context.query.get('policy') ?? undefined;
     if (policy !== undefined) checkLabel(parts, policy);
-    const span = { startMs: history.lastMs - (seconds - 1) * STEP_MS, seconds };
-    const report = await seriesReport(series, span, policy);
+    const span = spanOf(context, history);
+    const most = integerOf(context, 'count', 0, MAX_REPORTED_POLICIES);
+    const report = await seriesReport(series, span, policy, most);
     context.send(200, report, { 'cache-control': 'no-store' });
   });
 }

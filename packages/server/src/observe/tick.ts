@@ -1,7 +1,13 @@
 /** Ticks of the live feed: each process replies with its part, and the parts are merged. */
 import type { OpenStore } from '../stores/index.ts';
 import { withTimeout } from '../with-timeout.ts';
-import { type DenialBatch, type DenialFilter, MAX_DENIALS } from './denials.ts';
+import {
+  type Denial,
+  type DenialBatch,
+  type DenialFilter,
+  groupText,
+  MAX_DENIALS,
+} from './denials.ts';
 import type { BreakerState, Health } from './health.ts';
 import { quantileOf } from './histogram.ts';
 import { type Counts, type History, type PolicyCounts, type Span, STEP_MS } from './history.ts';
@@ -146,10 +152,18 @@ function waitsOf(all: readonly (readonly number[])[]): Tick['decisions'] {
   return { p50Ms: rounded(p50 * 1000), p99Ms: rounded(p99 * 1000) };
 }
 
-/** Merges the denials of all processes for one filter: the first 50, and the number of others. */
+/** Merges the denials of all processes for one filter: the first 50 keys, and all other denials. */
 export function jointBatch(batches: readonly DenialBatch[]): DenialBatch {
   const all = batches.flatMap(({ denials }) => denials).sort((a, b) => a.atMs - b.atMs);
+  const byKey = new Map<string, Denial>();
+  for (const denial of all) {
+    const group = groupText(denial.policy, denial.key, denial.shadow === true);
+    const earlier = byKey.get(group);
+    const repeats =
+      (denial.repeats ?? 0) + (earlier === undefined ? 0 : 1 + (earlier.repeats ?? 0));
+    if (earlier === undefined && byKey.size === MAX_DENIALS) continue;
+    byKey.set(group, repeats === 0 ? denial : { ...denial, repeats });
+  }
   const omitted = batches.reduce((sum, each) => sum + each.omitted, 0);
-  const denials = all.slice(0, MAX_DENIALS);
-  return { denials, omitted: omitted + all.length - denials.length };
+  return { denials: [...byKey.values()], omitted: omitted + all.length - byKey.size };
 }

@@ -13,7 +13,7 @@ import { OPERATIONS } from '../../src/http-api/operations.ts';
 import { MAX_CHECKS, MAX_ID_LENGTH, TickEvent } from '../../src/http-api/schemas.ts';
 import { MAX_DENIALS } from '../../src/observe/denials.ts';
 import { MAX_STREAMS } from '../../src/observe/feed.ts';
-import { HISTORY_SECONDS } from '../../src/observe/history.ts';
+import { HISTORY_MINUTES, HISTORY_SECONDS } from '../../src/observe/history.ts';
 import { MAX_REPORTED_POLICIES } from '../../src/observe/series.ts';
 import { MAX_OVERRIDES } from '../../src/overrides.ts';
 import { MAX_SHADOW_OVERRIDES } from '../../src/shadow-overrides.ts';
@@ -42,7 +42,7 @@ afterAll(async () => {
 const normalize = (text: string): string =>
   text
     .replace(/"(atMs|resetAfterMs|retryAfterMs)":[1-9]\d*/g, '"$1":1')
-    .replace(/"(startMs|startedAtMs)":\d+/g, '"$1":1')
+    .replace(/"(startMs|startedAtMs|sinceMs)":\d+/g, '"$1":1')
     .replace(
       /"(cells|allowed|denied|shadowAllowed|shadowDenied|degraded|fullest)":\[[^\]]*\]/g,
       '"$1":[]',
@@ -93,8 +93,9 @@ describe('docs/http-api.md', () => {
 
   test('docs/http-api.md states the actual maximum numbers', () => {
     expect(page).toContain(`at most ${HISTORY_SECONDS}`);
+    expect(page).toContain(`at most ${HISTORY_MINUTES}`);
     expect(page).toContain(`the ${MAX_REPORTED_POLICIES} busiest policies`);
-    expect(page).toContain(`the first ${MAX_DENIALS} that fit`);
+    expect(page).toContain(`the first ${MAX_DENIALS} keys that match`);
     expect(page).toContain(`at most ${MAX_STREAMS} streams`);
     expect(page).toContain(`leaves ${MAX_BACKLOG_BYTES / 1024} KiB unread`);
     expect(page).toContain(`up to ${MAX_CHECKS} checks`);

@@ -160,6 +160,15 @@ describe('GET /v1/events', () => {
     expect(sumOf(other.ticks, 'denied')).toBe(10_000);
   });
 
+  test('hello contains the address of Grafana only if it is set', async () => {
+    const grafanaUrl = 'https://grafana.example/d/sluice?var-policy=All';
+    for (const settings of [{ grafanaUrl: undefined }, { grafanaUrl }]) {
+      const running = await start({ settings });
+      const reader = await listen(running);
+      expect(reader.of('hello')[0].grafanaUrl).toBe(settings.grafanaUrl);
+    }
+  });
+
   test('rejects an invalid filter', async () => {
     const running = await start();
     const api = await DocumentedApi.of(running);

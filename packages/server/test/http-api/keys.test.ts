@@ -53,6 +53,22 @@ describe.each(['memory', 'redis'])('keys in %s', (kind) => {
     expect(json.override).toBeUndefined();
   });
 
+  test('GET /v1/keys returns the wait for a cost at the time of the state', async () => {
+    await check('waits', 4);
+    const { json: free } = await api.get('/v1/keys/log/waits?cost=1');
+    expect(free).toMatchObject({ nextMs: 0, nextForCostMs: 0 });
+    const { json } = await api.get('/v1/keys?policy=log&key=waits&cost=2');
+    expect(json.nextMs).toBe(0);
+    expect(json.nextForCostMs).toBe(json.resetAfterMs);
+    expect(json.atMs + json.nextForCostMs).toBe(json.entries[0].atMs + 60_000);
+    const { json: never } = await api.get('/v1/keys/log/waits?cost=6');
+    expect('nextForCostMs' in never).toBe(false);
+    for (const cost of ['0', '-1', '1.5', 'x', '']) {
+      const { status, json: problem } = await api.get(`/v1/keys/log/waits?cost=${cost}`);
+      expect([status, problem.code]).toEqual([400, 'ERR_INVALID_COST']);
+    }
+  });
+
   test('GET /v1/keys returns a key without entries as unused', async () => {
     const { status, json } = await api.get('/v1/keys/bucket/unused');
     expect(status).toBe(200);

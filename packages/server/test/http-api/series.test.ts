@@ -50,6 +50,31 @@ describe('GET /v1/series', () => {
     expect((await api.get('/v1/series?policy=(request)')).status).toBe(200);
   });
 
+  test('GET /v1/series returns up to 24 hours by minute, in steps of minutes', async () => {
+    const { json: day } = await api.get('/v1/series?minutes=1440');
+    expect(day.total.allowed).toHaveLength(1440);
+    expect(day).toMatchObject({ stepMs: 60_000 });
+    expect(day.startMs % 60_000).toBe(0);
+    const { json: steps } = await api.get('/v1/series?minutes=1440&step=24&count=0');
+    expect(steps.total.fullest).toHaveLength(60);
+    expect(steps).toMatchObject({ stepMs: 24 * 60_000, policies: [] });
+    expect(steps.startMs % steps.stepMs).toBe(0);
+    // The last step contains the last complete minute.
+    const endMs = day.startMs + 1440 * 60_000;
+    expect(steps.startMs + 60 * steps.stepMs).toBeGreaterThanOrEqual(endMs);
+    expect(steps.startMs + 59 * steps.stepMs).toBeLessThan(endMs);
+    const { json: one } = await api.get('/v1/series?minutes=2&policy=idle');
+    expect(one.policies).toMatchObject([{ name: 'idle', allowed: [0, 0] }]);
+  });
+
+  test('GET /v1/series reports since when decisions are recorded', async () => {
+    const { json } = await api.get('/v1/series?seconds=1');
+    const { json: later } = await api.get('/v1/series?minutes=1');
+    expect(json.sinceMs % 1000).toBe(0);
+    expect(later.sinceMs).toBe(json.sinceMs);
+    expect(json.sinceMs).toBeLessThanOrEqual(json.startMs + 1000);
+  });
+
   test('GET /v1/series rejects invalid parameters', async () => {
     const wrong: readonly [string, number, string][] = [
       ...['0', '601', '-1', '1.5', '1e2', '', 'x', '0x10'].map((each): [string, number, string] => [
@@ -57,6 +82,11 @@ describe('GET /v1/series', () => {
         400,
         'ERR_INVALID_OPTION',
       ]),
+      ...[
+        ...['minutes=0', 'minutes=1441', 'minutes=1.5', 'minutes=5&seconds=5', 'step=2'],
+        ...['minutes=10&step=3', 'minutes=10&step=0', 'minutes=10&step=20'],
+        ...['count=101', 'count=-1', 'count='],
+      ].map((query): [string, number, string] => [query, 400, 'ERR_INVALID_OPTION']),
       ['policy=none', 404, 'ERR_UNKNOWN_POLICY'],
       ['second=5', 400, 'ERR_INVALID_OPTION'],
     ];

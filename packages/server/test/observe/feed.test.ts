@@ -1,14 +1,10 @@
 import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
 import { pino } from 'pino';
-import { memoryStore } from 'sluice';
 import { describe, expect, test } from 'vitest';
-import { DecisionService } from '../../src/decision-service.ts';
-import { DenialCollectors, type DenialFilter, MAX_DENIALS } from '../../src/observe/denials.ts';
+import type { DenialFilter } from '../../src/observe/denials.ts';
 import { type EndReason, Feed, type FeedSource, type Listener } from '../../src/observe/feed.ts';
-import { DecisionCounters } from '../../src/observe/policy-counters.ts';
 import type { TickPart, TickRequest } from '../../src/observe/tick.ts';
-import { policy } from '../running.ts';
 import { PendingClock } from './pending-clock.ts';
 
 const START_MS = 1_763_200_000_000;
@@ -285,108 +281,4 @@ test('a process exits after its services are closed, also with open streams', as
     { cwd: new URL('../..', import.meta.url) },
   );
   expect(stdout.trim()).toBe('event: end\ndata: {"why":"stopping"}');
-});
-
-describe('DenialCollectors', () => {
-  function collecting() {
-    const clock = new PendingClock(START_MS);
-    const policies = [policy('few', 1, '1h'), policy('none', 1, '1m', { shadow: true })];
-    const decisionService = new DecisionService(memoryStore(), policies);
-    const counters = new DecisionCounters();
-    decisionService.watch(counters.watch);
-    const collectors = new DenialCollectors(decisionService, counters, clock);
-    /** The first call of a key is allowed, all others are denied. */
-    const call = (name: string, key: string, times = 1) => {
-      for (let at = 0; at < times; at++)
-        decisionService.decide(decisionService.limits([{ policy: name, key }]));
-    };
-    return { clock, decisionService, counters, collectors, call };
-  }
-
-  test('no denials are collected without a subscriber', () => {
-    const { clock, counters, collectors } = collecting();
-    expect(counters.onDenial).toBeUndefined();
-    collectors.add('a', {});
-    expect(counters.onDenial).toBeDefined();
-    clock.advance(15_000);
-    expect([counters.onDenial, collectors.isOn, clock.pending]).toEqual([undefined, false, 0]);
-    collectors.add('a', {});
-    collectors.close();
-    expect([counters.onDenial, collectors.isOn, clock.pending]).toEqual([undefined, false, 0]);
-  });
-
-  test('denials are collected until the subscriber expires', () => {
-    const { clock, collectors, call } = collecting();
-    collectors.add('a', {});
-    collectors.add('b', {});
-    for (let second = 0; second < 30; second++) {
-      clock.advance(1000);
-      call('few', 'x', 2);
-      const [{ denials }] = collectors.take('a', [{}]);
-      expect(denials).toHaveLength(second === 0 ? 1 : 2);
-    }
-    // The other subscriber has expired, so it starts again.
-    expect(collectors.take('b', [{}])).toEqual([{ denials: [], omitted: 0 }]);
-  });
-
-  test('a flood keeps the first denials and a count, and a filter finds a rare key', () => {
-    const { collectors, call } = collecting();
-    const filters = [{}, { key: 'rare' }, { key: 'ra*' }, { policy: 'none' }, { key: 'flood' }];
-    collectors.take('a', filters);
-    call('few', 'flood', 5001);
-    call('few', 'rare', 2);
-    call('few', 'flood', 4999);
-    const [all, rare, pattern, other, flood] = collectors.take('a', filters);
-    expect([all.denials.length, all.omitted]).toEqual([MAX_DENIALS, 10_000 - MAX_DENIALS]);
-    expect(rare).toMatchObject({ denials: [{ policy: 'few', key: 'rare' }], omitted: 0 });
-    expect(pattern.denials).toEqual(rare.denials);
-    expect(other).toEqual({ denials: [], omitted: 0 });
-    expect(flood.omitted).toBe(9999 - MAX_DENIALS);
-    expect(collectors.take('a', filters)[0]).toEqual({ denials: [], omitted: 0 });
-  });
-
-  test('a denial describes the limit and its shadow mode', () => {
-    const { decisionService, collectors } = collecting();
-    collectors.add('a', {});
-    const both = decisionService.limits([
-      { policy: 'few', key: 'a' },
-      { policy: 'none', key: 'b' },
-    ]);
-    decisionService.decide(decisionService.limits([{ policy: 'none', key: 'b' }]));
-    decisionService.decide(both);
-    decisionService.decide(both);
-    const common = {
-      ...{ atMs: expect.any(Number), cost: 1, limit: 1, remaining: 0 },
-      ...{ retryAfterMs: expect.any(Number), algorithm: 'sliding-log' },
-    };
-    expect(collectors.take('a', [{}])[0].denials).toEqual([
-      { ...common, policy: 'none', key: 'b', windowMs: 60_000, shadow: true },
-      { ...common, policy: 'few', key: 'a', windowMs: 3_600_000 },
-    ]);
-  });
-
-  test('a denied joint check reports only the limits that denied', () => {
-    const { decisionService, collectors, call } = collecting();
-    decisionService.use([policy('few', 1, '1h'), policy('more', 2, '1h'), policy('many', 9, '1h')]);
-    collectors.add('a', {});
-    call('few', 'a');
-    call('more', 'a', 2);
-    const requests = ['many', 'few', 'more'].map((each) => ({ policy: each, key: 'a' }));
-    decisionService.decide(decisionService.limits(requests));
-    const [{ denials }] = collectors.take('a', [{}]);
-    expect(denials.map((each) => each.policy)).toEqual(['few', 'more']);
-  });
-
-  test('denials of inline limits are found by their label', () => {
-    const { decisionService, collectors } = collecting();
-    const filters = [{ policy: '(request)' }, { policy: 'sluice.inline' }, { policy: 'few' }];
-    collectors.take('a', filters);
-    const limit = decisionService.inlineLimit('sluice.inline', { limit: 1, window: '10s' }, 'k', 1);
-    decisionService.decide([limit]);
-    decisionService.decide([limit]);
-    const [byLabel, byName, other] = collectors.take('a', filters);
-    expect(byLabel.denials).toMatchObject([{ policy: 'sluice.inline', windowMs: 10_000 }]);
-    expect(byName).toEqual(byLabel);
-    expect(other.denials).toEqual([]);
-  });
 });

@@ -2,42 +2,13 @@ import { memoryStore } from 'sluice';
 import { withFailurePolicy } from 'sluice/failure';
 import { describe, expect, test } from 'vitest';
 import { DecisionService } from '../../src/decision-service.ts';
-import { Observations, quantileOf } from '../../src/observe/histogram.ts';
-import { type Counts, HISTORY_SECONDS, History } from '../../src/observe/history.ts';
+import { Observations } from '../../src/observe/histogram.ts';
+import { HISTORY_MINUTES, HISTORY_SECONDS, History, MINUTE_MS } from '../../src/observe/history.ts';
 import { DecisionCounters } from '../../src/observe/policy-counters.ts';
 import { MAX_LABELS, OF_OTHERS } from '../../src/observe/policy-labels.ts';
-import {
-  MAX_REPORTED_POLICIES,
-  outlineOf,
-  type SeriesSource,
-  seriesReport,
-} from '../../src/observe/series.ts';
 import { policy } from '../running.ts';
+import { START_MS, setUp } from './history-set-up.ts';
 import { PendingClock } from './pending-clock.ts';
-
-const START_MS = 1_763_200_000_000;
-
-function setUp(policies = [policy('few', 4, '1h'), policy('many', 100, '1h')]) {
-  const clock = new PendingClock(START_MS + 400);
-  const decisionService = new DecisionService(memoryStore(), policies);
-  const counters = new DecisionCounters();
-  decisionService.watch(counters.watch, counters.onFailure);
-  const durations = new Map<string, Observations>();
-  const history = new History({ counters, durations }, clock);
-  let keys = 0;
-  /** Decides `count` calls, each with another key. */
-  const call = (name: string, count = 1, cost = 1) => {
-    for (let at = 0; at < count; at++) {
-      decisionService.decide(decisionService.limits([{ policy: name, key: `k${keys++}`, cost }]));
-    }
-  };
-  /** Returns the counts of the last complete seconds. */
-  const last = (seconds: number): Counts => {
-    history.record();
-    return history.total({ startMs: history.lastMs - (seconds - 1) * 1000, seconds });
-  };
-  return { clock, decisionService, counters, durations, history, call, last };
-}
 
 describe('History', () => {
   test('the history contains the decisions of each second of the wall clock', () => {
@@ -233,6 +204,78 @@ describe('History', () => {
     expect(last(50).allowed).toEqual([...Array(29).fill(1), 9, ...Array(20).fill(0)]);
   });
 
+  test('the history keeps 24 hours by minute', () => {
+    const { clock, history, call, lastMinutes } = setUp();
+    const startMinute = Math.floor(START_MS / MINUTE_MS);
+    // 25 hours, with a call in the first and in the 31st second of each third minute.
+    for (let minute = 0; minute < HISTORY_MINUTES + 60; minute++) {
+      for (const second of [0, 30]) {
+        clock.set((startMinute + 1 + minute) * MINUTE_MS + second * 1000);
+        history.record();
+        if (minute % 3 === 0) call('many', 1, second === 0 ? 20 : 10);
+      }
+    }
+    clock.set((startMinute + 1 + HISTORY_MINUTES + 60) * MINUTE_MS);
+    const { allowed, fullest } = lastMinutes(HISTORY_MINUTES);
+    expect(allowed.slice(-6)).toEqual([2, 0, 0, 2, 0, 0]);
+    expect(allowed.reduce((sum, each) => sum + each)).toBe((2 * HISTORY_MINUTES) / 3);
+    expect(fullest.slice(-3)).toEqual([0.2, null, null]);
+    const steps = lastMinutes(HISTORY_MINUTES, 24);
+    expect(steps.allowed).toEqual(Array(60).fill(16));
+    expect(steps.fullest).toEqual(Array(60).fill(0.2));
+    const older = { startMs: history.lastMinuteMs - HISTORY_MINUTES * MINUTE_MS, seconds: 60 };
+    expect(history.total({ ...older, stepMs: MINUTE_MS }).allowed).toEqual([0]);
+  });
+
+  test('minutes contain shadow decisions, and count them as activity', () => {
+    const { clock, decisionService, history, lastMinutes } = setUp([
+      policy('watched', 2, '1h', { shadow: true }),
+    ]);
+    const limits = decisionService.limits([{ policy: 'watched', key: 'a' }]);
+    for (let second = 0; second < 4; second++) {
+      decisionService.decide(limits);
+      clock.set(START_MS + (second + 1) * 1000);
+      history.record();
+    }
+    clock.set(START_MS + 2 * MINUTE_MS);
+    const { shadowAllowed, shadowDenied } = lastMinutes(2);
+    expect([shadowAllowed[0] + shadowAllowed[1], shadowDenied[0] + shadowDenied[1]]).toEqual([
+      2, 2,
+    ]);
+    const startMs = history.lastMinuteMs - MINUTE_MS;
+    expect(history.activity({ startMs, seconds: 120, stepMs: MINUTE_MS })).toEqual([
+      ['watched', 4],
+    ]);
+  });
+
+  test('later minutes are deleted when the clock is set back', () => {
+    const { clock, call, history, lastMinutes } = setUp();
+    history.start();
+    const minuteMs = Math.ceil(START_MS / MINUTE_MS) * MINUTE_MS;
+    for (let minute = 0; minute < 5; minute++) {
+      clock.set(minuteMs + minute * MINUTE_MS + 500);
+      history.record();
+      call('many', 2);
+    }
+    clock.set(minuteMs + 2 * MINUTE_MS + 30_500);
+    history.record();
+    call('many', 5);
+    clock.set(minuteMs + 5 * MINUTE_MS);
+    // The repeated minute contains its calls of both times.
+    expect(lastMinutes(5).allowed).toEqual([2, 2, 9, 0, 0]);
+  });
+
+  test('the history reports since when it records', () => {
+    const { clock, history } = setUp();
+    expect(history.sinceMs).toBe(START_MS);
+    clock.set(START_MS + 20_000);
+    history.record();
+    expect(history.sinceMs).toBe(START_MS);
+    clock.set(START_MS - 3_600_000);
+    history.record();
+    expect(history.sinceMs).toBeLessThan(START_MS - 3_600_000);
+  });
+
   test('the history contains only policies with traffic', () => {
     const names = Array.from({ length: MAX_LABELS + 20 }, (_, at) => `p${at}`);
     const { clock, call, history } = setUp(names.map((name) => policy(name, 5, '1h')));
@@ -275,88 +318,5 @@ describe('History', () => {
     history.stop();
     history.stop();
     expect(clock.pending).toBe(0);
-  });
-});
-
-describe('seriesReport', () => {
-  const sourceOf = (...histories: readonly History[]): SeriesSource => ({
-    outlines: async (span) => histories.map((each) => outlineOf(each, span)),
-    policies: async (span, names) => histories.map((each) => each.policies(span, names)),
-  });
-
-  test('a series sums all processes and keeps the fullest key', async () => {
-    const processes = [setUp(), setUp()];
-    processes[0].call('many', 2, 30);
-    processes[1].call('many', 3, 60);
-    processes[1].call('few', 1);
-    for (const { clock } of processes) clock.set(START_MS + 1000);
-    const source = sourceOf(...processes.map(({ history }) => history));
-    const span = { startMs: START_MS - 1000, seconds: 2 };
-    // Data of another process comes as JSON.
-    const report = JSON.parse(JSON.stringify(await seriesReport(source, span, undefined)));
-    expect(report).toMatchObject({
-      ...{ stepMs: 1000, startMs: START_MS - 1000, omitted: 0 },
-      total: { allowed: [0, 6], fullest: [null, 0.6] },
-      policies: [
-        { name: 'many', allowed: [0, 5], fullest: [null, 0.6] },
-        { name: 'few', allowed: [0, 1], fullest: [null, 0.25] },
-      ],
-    });
-  });
-
-  test('a series lists the busiest policies, the number of others and the total', async () => {
-    const names = Array.from({ length: MAX_REPORTED_POLICIES + 50 }, (_, at) => `p${at}`);
-    const { clock, call, history } = setUp(names.map((name) => policy(name, 500, '1h')));
-    for (const [at, name] of names.entries()) call(name, at + 1);
-    clock.set(START_MS + 1000);
-    const span = { startMs: START_MS, seconds: 1 };
-    const report = await seriesReport(sourceOf(history), span, undefined);
-    expect(report.policies).toHaveLength(MAX_REPORTED_POLICIES);
-    expect(report.policies[0]).toMatchObject({
-      name: `p${MAX_REPORTED_POLICIES + 49}`,
-      allowed: [150],
-    });
-    expect(report.omitted).toBe(50);
-    expect(report.total.allowed).toEqual([(150 * 151) / 2]);
-    const one = await seriesReport(sourceOf(history), span, 'p3');
-    expect(one.policies).toMatchObject([{ name: 'p3', allowed: [4] }]);
-    expect([one.omitted, one.total]).toEqual([0, report.total]);
-  });
-
-  test('a series of a named policy exists without traffic', async () => {
-    const { history } = setUp();
-    const span = { startMs: START_MS - 2000, seconds: 2 };
-    expect((await seriesReport(sourceOf(history), span, 'few')).policies).toEqual([
-      {
-        ...{ name: 'few', allowed: [0, 0], denied: [0, 0], shadowDenied: [0, 0] },
-        shadowAllowed: [0, 0],
-        ...{ degraded: [0, 0], fullest: [null, null] },
-      },
-    ]);
-  });
-});
-
-describe('quantileOf', () => {
-  const bucketsOf = (...seconds: readonly number[]) => {
-    const all = new Observations();
-    for (const each of seconds) all.add(each);
-    return [...all.buckets];
-  };
-
-  test('a quantile without observations is undefined', () => {
-    expect(quantileOf(bucketsOf(), 0.5)).toBeUndefined();
-  });
-
-  test('a quantile is interpolated within its bucket', () => {
-    // Between 0.5 ms and 1 ms.
-    expect(quantileOf(bucketsOf(0.0006, 0.0007, 0.0008, 0.0009), 0.5)).toBeCloseTo(0.00075, 10);
-    expect(quantileOf(bucketsOf(0.00005), 1)).toBeCloseTo(0.0001, 10);
-    const waits = [...Array(99).fill(0.002), 0.3];
-    expect(quantileOf(bucketsOf(...waits), 0.99)).toBeCloseTo(0.0025, 10);
-    expect(quantileOf(bucketsOf(...waits), 0.995)).toBeGreaterThan(0.25);
-  });
-
-  test('a quantile in the last bucket is its lower bound', () => {
-    expect(quantileOf(bucketsOf(60, 70), 0.5)).toBe(2.5);
   });
 });

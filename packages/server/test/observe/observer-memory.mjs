@@ -1,7 +1,8 @@
 /**
  * Prints, as JSON, the memory of top keys and history for 1,000 policies: after each was used once
  * in both generations, after each was flooded with the longest keys, and after twelve minutes
- * without a request. Started with --expose-gc.
+ * without a request. Then the memory of the history per policy that is used all day, without and
+ * with shadow mode. Started with --expose-gc.
  */
 import { ManualClock } from 'sluice';
 import { History } from '../../dist/observe/history.js';
@@ -69,4 +70,24 @@ for (let second = 0; second < 720; second++) {
 hit(names[0], 'client', true);
 const quiet = heldBytes() - emptyBytes;
 
-console.log(JSON.stringify({ usedOnce, flooded, quiet }));
+/** Uses policies in each minute of 25 hours, then in each second of 11 minutes. */
+function allDay(prefix, use) {
+  const policies = 50;
+  const used = new DecisionCounters();
+  const all = Array.from({ length: policies }, (_, at) => used.of(`${prefix}-${at}`));
+  const day = new History({ counters: used, durations: new Map() }, clock);
+  const startBytes = heldBytes();
+  const steps = [...Array(1500).fill(60_000), ...Array(660).fill(1000)];
+  for (const stepMs of steps) {
+    for (const each of all) use(each);
+    clock.advance(stepMs);
+    day.record();
+  }
+  const bytes = (heldBytes() - startBytes) / policies;
+  // Without a later use, the history would be garbage.
+  return day.activity({ startMs: day.lastMs, seconds: 1 }).length === policies ? bytes : NaN;
+}
+const enforced = allDay('enforced', (each) => each.allowed++);
+const shadowed = allDay('shadowed', (each) => each.shadow_allowed++);
+
+console.log(JSON.stringify({ usedOnce, flooded, quiet, enforced, shadowed }));

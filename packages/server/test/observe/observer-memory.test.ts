@@ -1,4 +1,5 @@
 import { execFile } from 'node:child_process';
+import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { expect, test } from 'vitest';
@@ -13,12 +14,19 @@ const MB = 1024 * 1024;
 test('top keys and history of 1,000 policies keep to their memory bounds', async () => {
   const run = promisify(execFile);
   const { stdout } = await run(process.execPath, ['--expose-gc', PROGRAM]);
-  const { usedOnce, flooded, quiet } = JSON.parse(stdout);
+  const { usedOnce, flooded, quiet, enforced, shadowed } = JSON.parse(stdout);
   expect(usedOnce).toBeLessThan(16 * MB);
   // Two generations, each with a budget and the minimum size of two summaries per policy.
   const maxGenerationBytes = GENERATION_BYTES + 2 * MAX_LABELS * MIN_SUMMARY_BYTES;
   expect(flooded).toBeLessThan(2 * maxGenerationBytes + usedOnce);
   expect(quiet).toBeLessThan(usedOnce);
+  const operations = readFileSync(
+    new URL('../../../../docs/operations.md', import.meta.url),
+    'utf8',
+  );
+  const [, most, mostInShadow] = /^\| History .* (\d+) KB per policy, (\d+) KB/m.exec(operations)!;
+  expect(enforced).toBeLessThan(Number(most) * 1000);
+  expect(shadowed).toBeLessThan(Number(mostInShadow) * 1000);
 });
 
 test('the first request of each of 1,000 policies adds at most 20 MB to a service', async () => {
