@@ -33,6 +33,10 @@ export const arrows = {
     'limiter.ts': '*',
     'index.ts': '*',
     'engine.ts': '*',
+    'http/compat/': [
+      './ http/client-address.ts clock.ts decision.ts errors.ts failure/ policy.ts store.ts',
+      'stores/memory/ warning.ts',
+    ].join(' '),
     'http/': [
       './ api.ts clock.ts decision.ts errors.ts failure/ key.ts limiter.ts policy.ts store.ts',
       'warning.ts type:node:http',

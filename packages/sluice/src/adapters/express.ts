@@ -7,7 +7,23 @@
  */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Decision } from '../decision.ts';
-import { addressKey } from '../http/client-address.ts';
+import type {
+  ClientRateLimitInfo,
+  CounterStore,
+  LegacyStore,
+} from '../http/compat/counter-store.ts';
+import { ipKeyGenerator } from '../http/compat/ip-key-generator.ts';
+import { type Logger, logOf } from '../http/compat/logger.ts';
+import { MemoryStore } from '../http/compat/memory-store.ts';
+import {
+  checkReadable,
+  countOf,
+  initStore,
+  type UsedOptions,
+  usedOptions,
+  withExpressDefaults,
+} from '../http/compat/middleware-options.ts';
+import { DAY, HOUR, MINUTE, SECOND } from '../http/compat/time-constants.ts';
 import { DecisionInfo, type ExpressRateLimitOptions } from '../http/express-rate-limit.ts';
 import { expressAddress } from '../http/framework-address.ts';
 import { NodeRequestInfo, sendRejection, setHeaders, settleOnEnd } from '../http/node-server.ts';
@@ -17,17 +33,22 @@ import type { RequestDecision } from '../http/request-decision.ts';
 import { RequestLimiter } from '../http/request-limiter.ts';
 import { resolveOptions } from '../http/resolve-options.ts';
 
+export type {
+  ClientRateLimitInfo,
+  ClientRateLimitInfo as IncrementResponse,
+  CounterStore as Store,
+  IncrementCallback,
+  LegacyStore,
+} from '../http/compat/counter-store.ts';
+export type { Logger } from '../http/compat/logger.ts';
 export type { RateLimitInfo } from '../http/express-rate-limit.ts';
+export { DAY, HOUR, ipKeyGenerator, MemoryStore, MINUTE, SECOND };
 
 type Next = (error?: unknown) => void;
 type Maybe<T> = T | Promise<T>;
 
-/** The fourth argument of `handler`, as in express-rate-limit. */
-export interface DenialInfo {
-  readonly statusCode: number;
-  readonly message: unknown;
-  readonly limit: unknown;
-  readonly windowMs: unknown;
+/** The fourth argument of `handler`, as in express-rate-limit: the options with their defaults. */
+export interface DenialInfo extends UsedOptions {
   /** Undefined if the client is in a network of `deny`. */
   readonly decision: Decision | undefined;
 }
@@ -35,10 +56,11 @@ export interface DenialInfo {
 export interface ExpressOptions<
   Request extends IncomingMessage = IncomingMessage,
   Response extends ServerResponse = ServerResponse,
-> extends Omit<RequestOptions<Request>, 'limit' | 'skip'>,
+> extends Omit<RequestOptions<Request>, 'headers' | 'limit' | 'skip' | 'store'>,
     Omit<ExpressRateLimitOptions<Request>, 'max' | 'keyGenerator'> {
   /**
-   * Requests, or cost, admitted per window. A function returns it for each request.
+   * Requests, or cost, admitted per window. A function returns it for each request. Default: 5, but
+   * required if `window` is set.
    *
    * @example limit: 100
    */
@@ -83,6 +105,26 @@ export interface ExpressOptions<
    * @example requestWasSuccessful: (request, response) => response.statusCode !== 401
    */
   readonly requestWasSuccessful?: (request: Request, response: Response) => boolean;
+  /**
+   * The store of the counters. Default: a memory store in this process. Stores of
+   * express-rate-limit work too, but count in fixed windows.
+   *
+   * @example store: redisStore({ client })
+   */
+  readonly store?: RequestOptions<Request>['store'] | CounterStore | LegacyStore;
+  /**
+   * The form of the rate-limit headers. Default `'draft'`, the current IETF draft. A boolean is the
+   * same as `legacyHeaders`.
+   *
+   * @example headers: 'legacy' // X-RateLimit-*
+   */
+  readonly headers?: RequestOptions<Request>['headers'] | boolean;
+  /**
+   * Receives warnings, and errors of a store of express-rate-limit. Default: process warnings.
+   *
+   * @example logger: pino()
+   */
+  readonly logger?: Logger;
   /** Accepted for compatibility and ignored: options are always validated. */
   readonly validate?: unknown;
   /**
@@ -94,9 +136,11 @@ export interface ExpressOptions<
 }
 
 export interface ExpressHandler<Request, Response> {
-  (request: Request, response: Response, next: Next): void;
+  (request: Request, response: Response, next: Next): void | Promise<void>;
   /** Resets a key in all limits. */
   resetKey(key: string): Promise<void>;
+  /** Resolves to the count of a key in the first limit; undefined if nothing counts. */
+  getKey(key: string): Promise<ClientRateLimitInfo | undefined>;
 }
 
 /** The names of these types in express-rate-limit. */
@@ -107,7 +151,6 @@ const ADAPTER_FIELDS = [
   ...['handler', 'statusCode', 'message', 'requestPropertyName'],
   ...['requestWasSuccessful', 'validate'],
 ];
-const DEFAULT_MESSAGE = 'Too many requests, please try again later.';
 
 /** Adapts a function of request and response to one of the request. */
 function withResponse<Request, Response, T>(
@@ -137,12 +180,16 @@ export function rateLimit<
   Response extends ServerResponse = ServerResponse,
 >(options: ExpressOptions<Request, Response> = {}): ExpressHandler<Request, Response> {
   const isSuccess = withResponse(options.requestWasSuccessful);
+  const log = logOf(options);
   const resolved: ResolvedOptions<Request> = {
-    ...resolveOptions(sharedOptions(options), ADAPTER_FIELDS),
+    ...resolveOptions(sharedOptions(withExpressDefaults(options, log)), ADAPTER_FIELDS),
     succeeded: isSuccess && (({ request }) => isSuccess(request)),
   };
   const limiter = new RequestLimiter<Request>(resolved);
-  const find = options.trustProxy === undefined ? expressAddress(options.onWarning) : undefined;
+  const [{ name: firstName }] = resolved.limits;
+  const used = usedOptions(options, limiter.windowsMs.get(firstName)!);
+  initStore(options.store, used, log);
+  const find = options.trustProxy === undefined ? expressAddress(log.warn) : undefined;
   const property = options.requestPropertyName ?? 'rateLimit';
   /** Functions among the options receive `request.res`, which only Express sets. */
   const needsResponse = Object.values(options).some((each) => typeof each === 'function');
@@ -157,20 +204,26 @@ export function rateLimit<
     if (decision.decision !== undefined) {
       (request as Record<string, unknown>)[property] = new DecisionInfo(decision.decision);
     }
-    if (!decision.passes) return respond(options, request, response, next, decision);
+    if (!decision.passes) return respond(options, used, request, response, next, decision);
     if (decision.settle !== undefined) settleOnEnd(request, response, decision.settle);
     next();
     return undefined;
   };
-  const middleware = (request: Request, response: Response, next: Next): void => {
+  const middleware = (
+    request: Request,
+    response: Response,
+    next: Next,
+  ): undefined | Promise<void> => {
     try {
       if (needsResponse) (request as { res?: Response }).res ??= response;
       const decision = limiter.decide(new NodeRequestInfo(request, request, find));
-      if (decision instanceof Promise) {
-        decision.then((resolved) => apply(resolved, request, response, next)).catch(next);
-      } else apply(decision, request, response, next)?.catch(next);
+      if (!(decision instanceof Promise)) {
+        return apply(decision, request, response, next)?.catch(next);
+      }
+      return decision.then((each) => apply(each, request, response, next)).catch(next);
     } catch (error) {
       next(error);
+      return undefined;
     }
   };
   const resetKey = async (key: string): Promise<void> => {
@@ -178,17 +231,17 @@ export function rateLimit<
       resolved.limits.map(({ name }) => limiter.limiter.reset(name, normalizeKey(key))),
     );
   };
-  return Object.assign(middleware, { resetKey });
-}
-
-/** Returns the key of an address for use in `keyGenerator`: IPv6 clients are keyed by network. */
-export function ipKeyGenerator(address: string, ipv6Subnet = 64): string {
-  return addressKey(address, ipv6Subnet) ?? address;
+  const getKey = (key: string): Promise<ClientRateLimitInfo | undefined> => {
+    checkReadable(options.store);
+    return countOf(limiter.limiter.inspect(firstName, normalizeKey(key)));
+  };
+  return Object.assign(middleware, { resetKey, getKey });
 }
 
 /** Responds to a denied request. Returns a promise if a function among the options responds. */
 function respond<Request extends IncomingMessage, Response extends ServerResponse>(
   options: ExpressOptions<Request, Response>,
+  used: UsedOptions,
   request: Request,
   response: Response,
   next: Next,
@@ -203,13 +256,7 @@ function respond<Request extends IncomingMessage, Response extends ServerRespons
   }
   const status = statusCode ?? defaultStatus;
   if (handler !== undefined) {
-    const info = {
-      statusCode: status,
-      message: message ?? DEFAULT_MESSAGE,
-      limit: options.limit ?? options.max,
-      windowMs: options.windowMs ?? options.window,
-      decision,
-    };
+    const info = { ...used, statusCode: status, decision };
     // The handler sets the status: it may call `next` instead.
     return called(() => handler(request, response, next, info));
   }
@@ -239,3 +286,17 @@ async function sendMessage(
 }
 
 export default rateLimit;
+
+/** What `require('sluice/express')` returns: as in express-rate-limit, the function itself. */
+const required = Object.assign(rateLimit.bind(undefined) as typeof rateLimit, {
+  default: rateLimit,
+  rateLimit,
+  ipKeyGenerator,
+  MemoryStore,
+  SECOND,
+  MINUTE,
+  HOUR,
+  DAY,
+});
+
+export { required as 'module.exports' };

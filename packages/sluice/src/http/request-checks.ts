@@ -1,8 +1,9 @@
 /** Checks limits for requests: evaluates keys, costs and limits, which may be functions. */
 import type { Limiter, Policies, SyncLimiter } from '../api.ts';
-import type { Decision } from '../decision.ts';
+import { systemClock } from '../clock.ts';
+import { type Decision, DecisionRecord } from '../decision.ts';
 import { withFailurePolicy } from '../failure/guarded-store.ts';
-import type { Key } from '../key.ts';
+import { type Key, keyText } from '../key.ts';
 import { createLimiter, type LimiterCore } from '../limiter.ts';
 import type { PolicyOptions } from '../policy.ts';
 import type { Store } from '../store.ts';
@@ -57,9 +58,11 @@ export class RequestChecks<R> {
   }
 
   #policyOf({ name, limit, policy }: ResolvedLimit<R>): PolicyOptions {
-    const isDynamic = typeof limit === 'function';
-    const options = { ...policy!, limit: limit as number };
-    return isDynamic ? { ...options, limit: () => this.#dynamicLimits.get(name)! } : options;
+    if (typeof limit !== 'function') return { ...policy!, limit: limit === 0 ? 1 : limit! };
+    // Outside of a check, as in `inspect`, there is no request to determine the limit.
+    const limitOf = (): number =>
+      this.#dynamicLimits.has(name) ? this.#dynamicLimits.get(name)! : 1;
+    return { ...policy!, limit: limitOf };
   }
 
   /** Checks limits without functions among their options. */
@@ -88,14 +91,19 @@ export class RequestChecks<R> {
     const { request } = info;
     const checks: Check[] = [];
     const dynamicLimits = new Map<string, number>();
+    let blocked: Decision | undefined;
     for (const { name, limit, key, cost } of limits) {
       if (typeof limit === 'function') dynamicLimits.set(name, await limit(request));
-      checks.push({
+      const check = {
         policy: name,
         key: normalizeKey(await this.#keyOf(key, info)),
         cost: typeof cost === 'function' ? await cost(request) : cost,
-      });
+      };
+      checks.push(check);
+      const most = typeof limit === 'function' ? dynamicLimits.get(name) : limit;
+      if (most === 0) blocked ??= denialOf(check, this.windowsMs.get(name)!);
     }
+    if (blocked !== undefined) return { decision: blocked, dynamicLimits };
     const onFailure = this.#onFailure;
     const [{ policy, key, cost }] = checks;
     // No await between this line and the check, so no other request can replace the limits.
@@ -127,7 +135,18 @@ export class RequestChecks<R> {
 }
 
 function isStatic<R>({ limit, key, cost, shadow }: ResolvedLimit<R>): boolean {
-  return !shadow && ![limit, key, cost].some((each) => typeof each === 'function');
+  if (shadow || limit === 0) return false;
+  return ![limit, key, cost].some((each) => typeof each === 'function');
+}
+
+/**
+ * Denies a request under a limit of 0. The store is not called. The client is asked to wait for a
+ * window, because the limit may be higher by then.
+ */
+function denialOf({ policy, key, cost }: Check, windowMs: number): Decision {
+  const result = { free: 0, resetAfterMs: windowMs };
+  const atMs = systemClock.now();
+  return new DecisionRecord(policy, keyText(key), cost, 0, windowMs, atMs, result) as Decision;
 }
 
 /** Adds the failure policy to a store that can fail and has none. */

@@ -55,6 +55,8 @@ function guardedListener<R>(
 
 export class RequestLimiter<R> {
   readonly limiter: Limiter<Policies>;
+  /** The window of each limit, by name. */
+  readonly windowsMs: ReadonlyMap<string, number>;
   /** Whether decisions may have `settle`, so that an adapter has to observe responses. */
   readonly settles: boolean;
   /**
@@ -90,9 +92,10 @@ export class RequestLimiter<R> {
     this.#onShadow = onShadow && guardedListener('onShadow', onShadow, onWarning);
     this.#checks = new RequestChecks(options);
     this.limiter = this.#checks.limiter;
+    this.windowsMs = this.#checks.windowsMs;
     const windows = this.#enforced.map(({ name }): [string, number] => [
       name,
-      this.#checks.windowsMs.get(name)!,
+      this.windowsMs.get(name)!,
     ]);
     this.#output = new DecisionOutput(new Map(windows), options.forms);
     const isSync = this.#checks.isSync && options.skip === undefined;

@@ -1,7 +1,7 @@
 /** Runs the same app with express-rate-limit and Sluice. Only the steps advance the clock. */
 import type { AddressInfo } from 'node:net';
 import express, { type Request, type RequestHandler, type Response } from 'express';
-import { rateLimit as theirs } from 'express-rate-limit';
+import { MemoryStore as TheirStore, rateLimit as theirs } from 'express-rate-limit';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { rateLimit as ours } from '../../src/adapters/express.ts';
 import { withFailurePolicy } from '../../src/failure/index.ts';
@@ -216,6 +216,28 @@ describe('responses equal those of express-rate-limit', () => {
     const responses = await both({ ...TWO, ...form }, times(4));
     expect(statuses(responses.theirs)).toEqual([200, 200, 429, 429]);
     expect(responses.ours).toEqual(responses.theirs);
+  });
+});
+
+describe('with a store of express-rate-limit', () => {
+  const steps = [{}, { atMs: 9000 }, { atMs: 9500 }, { atMs: 10_500 }, { atMs: 11_000 }, {}];
+  const options = { ...TWO, windowMs: 10_000, legacyHeaders: true, standardHeaders: true };
+  const withStore = (library: Library, more: Options) =>
+    run(library, { ...options, ...more, store: new TheirStore() }, steps);
+  const onWarning = (): void => {};
+
+  it.each([{}, { skipSuccessfulRequests: true }, { limit: async () => 2 }])(
+    'responses with its memory store equal those of express-rate-limit: %j',
+    async (more) => {
+      const there = await withStore(theirs, more);
+      expect(await withStore(ours, { ...more, onWarning })).toEqual(there);
+    },
+  );
+
+  it('a limit of 0 denies every request, as in express-rate-limit', async () => {
+    const there = await withStore(theirs, { limit: 0, validate: false });
+    const here = await withStore(ours, { limit: 0, onWarning });
+    expect([statuses(there), statuses(here)]).toEqual(Array(2).fill(steps.map(() => 429)));
   });
 });
 

@@ -62,7 +62,7 @@ const invalidOptions: [code: ErrorCode, options: object][] = [
   ['ERR_UNKNOWN_POLICY', { limiter: LIMITER, policy: 'six' }],
   ['ERR_INVALID_OPTION', { limit: 5, trustProxy: true }],
   ['ERR_INVALID_OPTION', { limit: 5, allow: ['not an address'] }],
-  ['ERR_INVALID_LIMIT', { limit: 0, window: '1m' }],
+  ['ERR_INVALID_LIMIT', { limit: -1, window: '1m' }],
   ['ERR_INVALID_WINDOW', { limit: 5, window: 'soon' }],
   ['ERR_INVALID_LIMIT', { limit: '5', window: '1m' }],
   ['ERR_INVALID_ALGORITHM', { limit: 5, algorithm: 'leaky' }],

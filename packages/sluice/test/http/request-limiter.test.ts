@@ -143,8 +143,35 @@ describe('a shadow limit', () => {
   });
 });
 
+describe('a limit of 0', () => {
+  it.each([0, () => 0, async () => 0])(
+    '%s denies every request without a charge',
+    async (limit) => {
+      const store = memoryStore();
+      const decide = deciding({ limit, window: '1h', key: () => 'ada', store });
+      for (let call = 0; call < 2; call++) {
+        const { passes, rejection, headers, decision } = await decide('');
+        expect([passes, rejection?.status]).toEqual([false, 429]);
+        expect(Object.fromEntries(headers)['Retry-After']).toBe('3600');
+        expect(decision).toMatchObject({ limit: 0, remaining: 0, key: 'ada', receipt: undefined });
+      }
+      expect(store.size).toBe(0);
+    },
+  );
+
+  it('one limit of 0 among several denies the request, and no limit is charged', async () => {
+    const store = memoryStore();
+    const many = { name: 'many', limit: 9, window: '1h', key: () => 'ada' };
+    const none = { name: 'none', limit: (request: string) => (request === 'blocked' ? 0 : 9) };
+    const decide = deciding({ limits: [many, { ...none, key: () => 'ada' }], store });
+    const { passes, decision } = await decide('blocked');
+    expect([passes, decision?.policy]).toEqual([false, 'none']);
+    expect(remainingIn(await decide('admitted'))).toBe(8);
+  });
+});
+
 describe('a limit that is a function of the request', () => {
-  const limits: Record<string, number> = { big: 100, small: 10, broken: 0 };
+  const limits: Record<string, number> = { big: 100, small: 10, broken: -1 };
   const outcome = { status: 200, finished: true, bytes: undefined };
 
   it.each(['token-bucket', 'sliding-log'] as const)(
