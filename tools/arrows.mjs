@@ -15,14 +15,16 @@ export const arrows = {
     'format.ts': '',
     'algorithms/': 'algorithms/ format.ts',
     'key.ts': 'errors.ts',
-    'policy.ts': 'errors.ts algorithms/',
+    'duration.ts': '',
+    'policy.ts': 'errors.ts algorithms/ duration.ts',
     'store.ts': 'algorithms/ type:*',
     'used-receipts.ts': 'type:decision.ts',
     'idempotency/': './ type:decision.ts heap.ts key.ts store.ts type:stores/memory/hash.ts',
     'failure/':
       './ algorithms/ clock.ts decision.ts errors.ts key.ts policy.ts store.ts stores/memory/',
     'stores/redis/':
-      './ algorithms/ clock.ts decision.ts errors.ts failure/ policy.ts store.ts warning.ts',
+      './ algorithms/ clock.ts decision.ts duration.ts errors.ts failure/ policy.ts store.ts' +
+      ' warning.ts',
     'stores/': [
       './ algorithms/ clock.ts decision.ts errors.ts idempotency/ key.ts policy.ts store.ts',
       'warning.ts',
@@ -54,7 +56,7 @@ export const arrows = {
     'proxy-profiles.ts': '',
     'stores/': './ stores/store-kind.ts clock.ts sluice sluice/redis ioredis node:*',
     'expectation.ts': 'zod',
-    'setting-values.ts': 'expectation.ts stores/ sluice/http zod',
+    'setting-values.ts': 'expectation.ts stores/ sluice/engine sluice/http zod',
     'settings.ts': [
       'expectation.ts proxy-profiles.ts setting-values.ts stores/',
       'sluice/engine type:sluice/http zod node:*',
@@ -159,7 +161,7 @@ export const arrows = {
       'sluice-traffic/format node:*',
     ].join(' '),
     'pause.ts': 'sluice',
-    'option-values.ts': 'output.ts commander',
+    'option-values.ts': 'output.ts commander sluice/engine',
     'top/': './ client.ts output.ts sluice sluice-traffic sluice-traffic/format',
     'load/': './ output.ts pause.ts sluice type:sluice-traffic sluice-traffic/format node:*',
     'demo/': [

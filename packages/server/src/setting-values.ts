@@ -1,4 +1,5 @@
 /** Schemas of setting values: text (flags and variables) or a value from the file. */
+import { DURATION, durationMs } from 'sluice/engine';
 import { clientAddress } from 'sluice/http';
 import { z } from 'zod';
 import { expectationOf, expecting, parsedBy } from './expectation.ts';
@@ -20,20 +21,16 @@ export function integer(min: number, max: number) {
   return expecting(expected, z.union([number, digits.transform(Number).pipe(number)]));
 }
 
-const UNIT_MS: Readonly<Record<string, number>> = { ms: 1, s: 1000, m: 60_000 };
-const DURATION = /^(\d{1,9})(ms|s|m)$|^\d{1,15}$/;
+const WRITTEN = new RegExp(`${DURATION.source}|^\\d{1,15}$`);
+const millisecondsOf = (written: string): number =>
+  /\d$/.test(written) ? Number(written) : durationMs(written);
 const milliseconds = z.int().min(1).max(3_600_000);
 
 /** Milliseconds, from `15`, `15ms`, `10s` or `1m`. */
 export const duration = expecting(
   'a duration from 1ms to 60m, such as 15ms or 10s',
-  z.union([milliseconds, z.string().regex(DURATION).transform(millisecondsOf).pipe(milliseconds)]),
+  z.union([milliseconds, z.string().regex(WRITTEN).transform(millisecondsOf).pipe(milliseconds)]),
 );
-
-function millisecondsOf(written: string): number {
-  const [all, amount = all, unit = 'ms'] = DURATION.exec(written)!;
-  return Number(amount) * UNIT_MS[unit];
-}
 
 const LISTEN = /^(?:(\[[\da-fA-F:.]+\]|[\w.-]*):)?(\d{1,5})$/;
 const port = z.int().min(0).max(65_535);

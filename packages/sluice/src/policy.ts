@@ -1,6 +1,7 @@
 /** Policies: their options, and their validation when they are defined. */
 import type { LimitParams } from './algorithms/algorithm.ts';
 import { type AlgorithmName, algorithmNames, optionOf } from './algorithms/index.ts';
+import { durationMs } from './duration.ts';
 import {
   checkFields,
   checkInteger,
@@ -10,7 +11,10 @@ import {
   isRecord,
 } from './errors.ts';
 
-/** Milliseconds, or a whole number and a unit: `'250ms'` `'10s'` `'1m'` `'1h'` `'1d'` `'2w'`. */
+/**
+ * Milliseconds, or a whole number and a unit: `'250ms'` `'10s'` `'1m'` `'1h'` `'1d'` `'2w'`. Units
+ * can be written out: `'5min'` `'1hour'` `'2week'`. A unit alone is one of it: `'hour'`.
+ */
 export type Duration = number | string;
 
 /** Returns the limit of a key, for tenants on different plans. Called at every check. */
@@ -36,7 +40,7 @@ export interface PolicyOptions {
   readonly onFailure?: FailureAction;
 }
 
-/** `'100/1m'`, or an object with more options. */
+/** `'100/1m'`, `'100/min'` or `'100 per hour'`, or an object with more options. */
 export type PolicyInput = string | PolicyOptions;
 
 /** The operations in the `costs` of a policy, at compile time. */
@@ -60,15 +64,14 @@ export interface Policy {
 
 const FIELDS = ['limit', 'window', 'algorithm', 'buckets', 'burst', 'costs', 'onFailure'];
 export const FAILURE_ACTIONS: readonly FailureAction[] = ['allow', 'deny', 'local', 'throw'];
-const UNIT_MS = { ms: 1, s: 1e3, m: 6e4, h: 36e5, d: 864e5, w: 6048e5 };
-export const MAX_WINDOW_MS = 36_500 * UNIT_MS.d;
+export const MAX_WINDOW_MS = 31_536e8;
 const DEFAULT_BUCKETS = 60;
 const MAX_BUCKETS = 10_000;
 
 /** Parses `'100/1m'` to the object form. */
 function optionsOf(where: string, input: unknown): PolicyOptions {
-  const parts = typeof input === 'string' && /^(\d{1,16})(?:\/| per )(\w+)$/.exec(input);
-  if (parts) return { limit: Number(parts[1]), window: parts[2] };
+  const parts = typeof input === 'string' && /^(\d{1,16})(\/| per )(\w+)$/.exec(input);
+  if (parts) return { limit: +parts[1], window: parts[3] };
   checkFields(input, FIELDS, 'ERR_INVALID_POLICY', `${where} to be text like '100/1m' or `);
   return input as PolicyOptions;
 }
@@ -82,8 +85,7 @@ function checkProduct(where: string, what: string, count: number, windowMs: numb
 
 /** Returns a window in milliseconds. */
 function windowOf(where: string, window: unknown): number {
-  const parts = typeof window === 'string' && /^(\d{1,15})(ms|s|m|h|d|w)$/.exec(window);
-  const windowMs = parts ? Number(parts[1]) * UNIT_MS[parts[2] as keyof typeof UNIT_MS] : window;
+  const windowMs = typeof window === 'string' ? durationMs(window) : window;
   if (isInteger(windowMs, 1) && windowMs <= MAX_WINDOW_MS) return windowMs;
   const what = `the window of ${where} to be a duration from 1ms to 36500d`;
   throw expected('ERR_INVALID_WINDOW', what, window);
@@ -116,27 +118,24 @@ function costsOf(where: string, costs: unknown, most?: number): Map<string, numb
   return new Map(entries);
 }
 
-/** Throws unless the value is an action or undefined. */
-export function checkAction(action: unknown): FailureAction | undefined {
-  if (action === undefined || FAILURE_ACTIONS.includes(action as FailureAction)) {
-    return action as FailureAction | undefined;
-  }
-  throw expected(
-    'ERR_INVALID_OPTION',
-    `\`onFailure\` to be one of ${FAILURE_ACTIONS.join(' ')}`,
-    action,
-  );
+/** Returns `value` if it is one of `names`, and throws otherwise. */
+function checkName<T>(code: ErrorCode, what: string, value: unknown, names: readonly T[]): T {
+  if (names.includes(value as T)) return value as T;
+  throw expected(code, `${what} to be one of ${names.join(' ')}`, value);
 }
+
+/** Throws unless the value is an action or undefined. */
+export const checkAction = (action: unknown): FailureAction | undefined =>
+  action === undefined
+    ? action
+    : checkName('ERR_INVALID_OPTION', '`onFailure`', action, FAILURE_ACTIONS);
 
 /** Validates a policy. Throws a `SluiceError` if it is invalid. */
 export function definePolicy(name: string, input: PolicyInput): Policy {
   const where = `policy \`${name}\``;
   const options = optionsOf(where, input);
   const { limit, algorithm = 'sliding-log', costs = {} } = options;
-  if (!algorithmNames.includes(algorithm)) {
-    const what = `the algorithm of ${where} to be one of ${algorithmNames.join(' ')}`;
-    throw expected('ERR_INVALID_ALGORITHM', what, algorithm);
-  }
+  checkName('ERR_INVALID_ALGORITHM', `the algorithm of ${where}`, algorithm, algorithmNames);
   const windowMs = windowOf(where, options.window);
   const buckets = ownNumber(where, options, 'buckets', 'ERR_INVALID_BUCKETS', MAX_BUCKETS);
   const bucketMs = Math.ceil(windowMs / Math.min(buckets ?? DEFAULT_BUCKETS, windowMs));

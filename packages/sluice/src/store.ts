@@ -19,7 +19,7 @@ export interface Limit {
 }
 
 /** Identifies a limit. No two limits of a check may have the same. */
-export const idOf = (policy: string, key: string): string => JSON.stringify([policy, key]);
+export const idOf = (policy: string, key?: string): string => JSON.stringify([policy, key]);
 
 /** One or more limits that are decided together: all are charged, or none. */
 export interface Check {

@@ -173,6 +173,7 @@ describe('sluice/engine', () => {
   test('sluice/engine exports exactly the listed values', () => {
     expect(namesOf(engine)).toMatchInlineSnapshot(`
       [
+        "DURATION",
         "DecisionRecord",
         "FAILURE_ACTIONS",
         "KeyedHash",
@@ -188,6 +189,8 @@ describe('sluice/engine', () => {
         "countText",
         "decideBySubmit",
         "describeKey",
+        "durationCode",
+        "durationMs",
         "durationText",
         "expected",
         "headerReport",

@@ -28,6 +28,9 @@ describe('valid policies', () => {
   it.each([
     ['text with a slash', '100/1m', 100, 60_000],
     ['text with `per`', '100 per 1m', 100, 60_000],
+    ['text with a unit', '20/min', 20, 60_000],
+    ['text with a unit of one letter', '20/s', 20, 1000],
+    ['text with a unit written out', '20 per minute', 20, 60_000],
     ['an object', { limit: 100, window: '1m' }, 100, 60_000],
     ['a window in milliseconds', { limit: 100, window: 250 }, 100, 250],
     ['one call per millisecond', { limit: 1, window: 1 }, 1, 1],
@@ -45,6 +48,14 @@ describe('valid policies', () => {
     ['1h', 3_600_000],
     ['1d', 86_400_000],
     ['2w', 1_209_600_000],
+    ['5sec', 5000],
+    ['1second', 1000],
+    ['90second', 90_000],
+    ['1min', 60_000],
+    ['15minute', 900_000],
+    ['2hour', 7_200_000],
+    ['1day', 86_400_000],
+    ['2week', 1_209_600_000],
     ['36500d', 3_153_600_000_000],
     ['007s', 7_000],
   ])('the window %s is %d ms', (window, windowMs) => {
@@ -137,7 +148,7 @@ const NOT_LIMITS = [0, -1, 0.5, 1.5, Number.NaN, INFINITE, '5', null, true, 5n, 
 const NOT_COUNTS = [...NOT_LIMITS, 2 ** 53];
 const NOT_TIMES = [0, -1, 0.5, Number.NaN, INFINITE, 3_153_600_000_001, undefined, null, [1], {}];
 const NOT_DURATIONS = [
-  ...['', '1', '1x', '1.5s', '-1s', '1e3s', ' 1s', '1 s', '1s\n', '1S', '1M', 's', 'ms'],
+  ...['', '1', '1x', '1.5s', '-1s', '1e3s', ' 1s', '1 s', '1s\n', '1S', '1M', '1month', '2secs'],
   ...['0s', '0ms', '36501d', '999999999999999w'],
 ];
 

@@ -1,5 +1,6 @@
 /** Writes a suggested policy as a configuration file. */
 
+import { durationCode } from 'sluice/engine';
 import { loadConfig } from 'sluice-server/configured';
 import type { SuggestResult } from 'sluice-traffic';
 import { counted, countText, exactTimeText, percentText, windowText } from 'sluice-traffic/format';
@@ -7,23 +8,15 @@ import { visible } from '../output.ts';
 import { writeAtomic } from './atomic-file.ts';
 import { wrapped } from './text.ts';
 
-const UNITS: readonly [unit: string, ms: number, name: string][] = [
-  ['d', 86_400_000, 'perDay'],
-  ['h', 3_600_000, 'perHour'],
-  ['m', 60_000, 'perMinute'],
-  ['s', 1000, 'perSecond'],
-  ['ms', 1, 'perMs'],
-];
-
-/** `15m`, as in a configuration file. */
-export function durationWord(ms: number): string {
-  const [unit, unitMs] = UNITS.find(([, each]) => ms % each === 0)!;
-  return `${ms / unitMs}${unit}`;
-}
+const NAMES: Readonly<Record<string, string>> = {
+  ...{ '1d': 'perDay', '1h': 'perHour', '1m': 'perMinute', '1s': 'perSecond', '1ms': 'perMs' },
+};
 
 /** `perMinute`, or `per15m` if the window is not one unit. */
-const policyName = (windowMs: number): string =>
-  UNITS.find(([, unitMs]) => unitMs === windowMs)?.[2] ?? `per${durationWord(windowMs)}`;
+export function policyName(windowMs: number): string {
+  const code = durationCode(windowMs);
+  return NAMES[code] ?? `per${code}`;
+}
 
 function costText({ costs }: SuggestResult, columns: readonly string[]): string {
   if (costs === undefined) return '';
@@ -50,7 +43,7 @@ export function policyText(result: SuggestResult, costColumns: readonly string[]
 policies:
   ${name}:
     limit: ${limit}
-    window: ${durationWord(windowMs)}
+    window: ${durationCode(windowMs)}
 rules:
   - limits:
       - policy: ${name}

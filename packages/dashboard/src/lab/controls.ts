@@ -1,10 +1,10 @@
 /** The input fields of the lab. Invalid input shows an error at the field and is not applied. */
 import { html, nothing, type TemplateResult } from 'lit-html';
 import { live } from 'lit-html/directives/live.js';
-import { algorithmNames, optionOf } from 'sluice/engine';
+import { algorithmNames, durationCode, optionOf } from 'sluice/engine';
 import type { AlgorithmName } from '../api/types.ts';
 import { countText } from '../view/format.ts';
-import { durationCode, parseDuration } from './lab-query.ts';
+import { parseDuration } from './lab-query.ts';
 import {
   BOUNDS,
   isWithin,

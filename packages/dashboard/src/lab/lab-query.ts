@@ -5,7 +5,7 @@
  *     drawn=0*12.5.9     12 slots without calls, then one with 5 and one with 9
  *     times=0*50_2000.3  50 calls at the start, one of cost 3 two seconds after the last of them
  */
-import { algorithmNames } from 'sluice/engine';
+import { algorithmNames, durationCode, durationMs } from 'sluice/engine';
 import type { AlgorithmName } from '../api/types.ts';
 import { countText } from '../view/format.ts';
 import {
@@ -31,25 +31,10 @@ const NUMBERS: Readonly<Record<NumberName, string>> = {
   ...{ limit: 'limit', windowMs: 'window', burst: 'burst', buckets: 'buckets' },
 };
 
-const UNITS: readonly [number, string][] = [
-  [86_400_000, 'd'],
-  [3_600_000, 'h'],
-  [60_000, 'm'],
-  [1000, 's'],
-  [1, 'ms'],
-];
-
-/** `10s`, `1500ms`: as in configuration files. */
-export function durationCode(windowMs: number): string {
-  const [size, unit] = UNITS.find(([each]) => windowMs % each === 0)!;
-  return `${windowMs / size}${unit}`;
-}
-
+/** Returns the milliseconds of `1500`, `10s`, `1 min` or `min`; NaN for any other text. */
 export function parseDuration(text: string): number {
-  const parts = /^(\d{1,12}) ?(ms|s|min|m|h|d)?$/.exec(text.trim());
-  if (parts === null) return Number.NaN;
-  const unit = parts[2] === 'min' ? 'm' : (parts[2] ?? 'ms');
-  return Number(parts[1]) * UNITS.find(([, name]) => name === unit)![0];
+  const word = text.trim().replace(/^(\d+) (?=\D)/, '$1');
+  return /^\d{1,15}$/.test(word) ? Number(word) : durationMs(word);
 }
 
 const repeated = (text: string, count: number): string => (count === 1 ? text : `${text}*${count}`);

@@ -1,5 +1,5 @@
 /** Returns the policy of the lab as a configuration file. */
-import { durationCode } from './lab-query.ts';
+import { durationCode } from 'sluice/engine';
 import { type LabSettings, policyOptions } from './settings.ts';
 
 export function policyFile(settings: LabSettings): string {

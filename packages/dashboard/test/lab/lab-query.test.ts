@@ -1,6 +1,6 @@
+import { durationCode } from 'sluice/engine';
 import { describe, expect, test } from 'vitest';
 import {
-  durationCode,
   formatLabQuery,
   MAX_QUERY_LENGTH,
   parseDuration,
@@ -127,6 +127,10 @@ test('durations use the largest unit, and parse with spaces and min', () => {
   const codes = [1, 997, 1000, 90_000, 60_000, 3_600_000, 86_400_000].map(durationCode);
   expect(codes).toEqual(['1ms', '997ms', '1s', '90s', '1m', '1h', '1d']);
   expect(codes.map(parseDuration)).toEqual([1, 997, 1000, 90_000, 60_000, 3_600_000, 86_400_000]);
-  expect(['5', '10 s', '2min', ' 1h '].map(parseDuration)).toEqual([5, 10_000, 120_000, 3_600_000]);
-  expect(['', 's', '1w', '1.5s', '-1s'].map(parseDuration)).toEqual(new Array(5).fill(Number.NaN));
+  expect(['5', '10 s', '2min', ' 1 hour ', 's', '1w'].map(parseDuration)).toEqual([
+    5, 10_000, 120_000, 3_600_000, 1000, 604_800_000,
+  ]);
+  expect(['', '1 month', '1x', '1.5s', '-1s'].map(parseDuration)).toEqual(
+    new Array(5).fill(Number.NaN),
+  );
 });

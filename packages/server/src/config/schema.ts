@@ -5,6 +5,7 @@
  */
 import {
   algorithmNames,
+  DURATION,
   FAILURE_ACTIONS,
   keyText,
   MAX_KEY_LENGTH,
@@ -46,7 +47,7 @@ export const policyName = matching(
 
 const window = expecting(
   'a duration such as 10s, 1m or 1d',
-  z.union([z.string().regex(/^\d{1,15}(?:ms|s|m|h|d|w)$/), positive]),
+  z.union([z.string().regex(DURATION), positive]),
 );
 const algorithm = maybe(z.enum(algorithmNames), 'Algorithm. Default `sliding-log`.');
 /** Returns the algorithm that alone has the option. */
@@ -76,12 +77,12 @@ export const policyFields = z.strictObject({
   shadow: maybe(flag, 'Shadow mode: decisions are reported, but not enforced.'),
 });
 
-/** `100/1m` or `100 per 1m`. */
+/** `100/1m`, `100/min` or `100 per 1m`. */
 export const shortPolicy = expecting(
   'text such as 100/1m, or a map with limit and window',
   z
     .string()
-    .regex(/^\d{1,16}(?:\/| per )\d{1,15}(?:ms|s|m|h|d|w)$/)
+    .regex(new RegExp(`^\\d{1,16}(?:/| per )${DURATION.source.slice(1)}`))
     .transform((short) => {
       const [limit, window] = short.split(/\/| per /);
       return { limit: Number(limit), window };

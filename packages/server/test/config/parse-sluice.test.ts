@@ -47,6 +47,19 @@ describe('configuration files of Sluice', () => {
     ]);
   });
 
+  it.each([
+    ['20/min', 'min'],
+    ['20/minute', 'minute'],
+    ['20 per day', 'day'],
+    ['20/2week', '2week'],
+  ])('the short policy %s has the window %s', (short, window) => {
+    const { policies } = read(`policies:\n  a: ${short}\n  b: { limit: 20, window: ${window} }\n`);
+    expect(policies.map(({ options }) => options)).toEqual([
+      { limit: 20, window },
+      { limit: 20, window },
+    ]);
+  });
+
   it('policies have only the options that are set', () => {
     expect(policy('short')).toEqual({
       name: 'short',

@@ -17,9 +17,6 @@ function windowEnd(params: LimitParams, timeMs: number): number {
 }
 
 export const fixedWindow: Algorithm = {
-  redisTag: 'F',
-  keepsEntries: false,
-
   knownMs: (state, params) => state.cells[state.at] - params.windowMs,
 
   decide({ cells, at }, params, timeMs, cost, take, result) {

@@ -11,7 +11,6 @@ import type { AlgorithmInfo } from './description.ts';
 import { describeLog, logAlgorithm } from './sliding-log.ts';
 
 export const slidingBuckets: Algorithm = logAlgorithm({
-  redisTag: 'B',
   option: 'buckets',
   stampOf: ({ bucketMs }, timeMs) => (Math.floor(timeMs / bucketMs) + 1) * bucketMs - 1,
   startOf: ({ bucketMs }, stampMs) => stampMs - bucketMs + 1,

@@ -18,9 +18,6 @@ function horizon(windowMs: number, timeMs: number): number {
 }
 
 export const slidingCounter: Algorithm = {
-  redisTag: 'C',
-  keepsEntries: false,
-
   knownMs: (state, params) => state.cells[state.at] - 2 * params.windowMs,
 
   decide(state, params, timeMs, cost, take, result) {

@@ -28,9 +28,7 @@ function setLevel({ cells, at }: State, params: LimitParams, timeMs: number, lev
 }
 
 export const tokenBucket: Algorithm = {
-  redisTag: 'T',
   option: 'burst',
-  keepsEntries: false,
 
   knownMs: (state) => state.cells[state.at + CHARGED_AT],
 

@@ -4,7 +4,7 @@
  */
 import type { CheckResult } from '../decision.ts';
 import { copyOf } from '../key.ts';
-import { type Adjustment, type Check, receiptLifetimeMs } from '../store.ts';
+import { type Adjustment, type Check, idOf, receiptLifetimeMs } from '../store.ts';
 import type { KeyedHash } from '../stores/memory/hash.ts';
 import { ExpiringRecords } from './expiring-records.ts';
 
@@ -12,9 +12,6 @@ import { ExpiringRecords } from './expiring-records.ts';
 const DECISION_BYTES = 200;
 const LIMIT_BYTES = 300;
 const MARK_BYTES = 180;
-
-/** Returns the group of the records that a client has of a policy. */
-const groupOf = (policy: string, client?: string): string => JSON.stringify([policy, client]);
 
 export class Idempotency {
   readonly #hash: KeyedHash;
@@ -63,7 +60,7 @@ export class Idempotency {
       let bytes = DECISION_BYTES;
       for (const { key } of limits) bytes += LIMIT_BYTES + 2 * key.length;
       this.#longestMs = Math.max(this.#longestMs, windowMs);
-      this.#records.set(groupOf(policy, client), name, result, bytes, windowMs, nowMs);
+      this.#records.set(idOf(policy, client), name, result, bytes, windowMs, nowMs);
     }
     return result;
   }
@@ -76,7 +73,7 @@ export class Idempotency {
     client?: string,
   ): boolean {
     const { policy, key } = adjustments[0].charge;
-    const group = groupOf(policy, client);
+    const group = idOf(policy, client);
     const name = this.#nameOf([policy, id, this.#resetsOf(policy, key)]);
     const chargedMs = Math.min(...adjustments.map(({ charge }) => charge.atMs));
     // The mark of an older receipt may have been evicted. Rejecting it never admits too much.

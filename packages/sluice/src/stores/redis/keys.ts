@@ -9,16 +9,18 @@
  * the value. So a policy that changes its algorithm or window starts new counters, while processes
  * with the old policy still use the old ones. Parsed from the end, a name is unambiguous.
  */
-import { algorithms } from '../../algorithms/index.ts';
+import { type AlgorithmName, optionOf } from '../../algorithms/index.ts';
+import { durationCode } from '../../duration.ts';
 import type { Policy } from '../../policy.ts';
 
-const UNITS: readonly (readonly [string, number])[] = [
-  ['d', 86_400_000],
-  ['h', 3_600_000],
-  ['m', 60_000],
-  ['s', 1000],
-  ['ms', 1],
-];
+/** The letter of each algorithm in names; a changed one loses all counters. */
+const TAGS: Readonly<Record<AlgorithmName, string>> = {
+  'fixed-window': 'F',
+  'sliding-log': 'L',
+  'sliding-counter': 'C',
+  'sliding-buckets': 'B',
+  'token-bucket': 'T',
+};
 
 /** Matches text that may need escaping. Faster than `UNSAFE`, but also matches surrogate pairs. */
 const MAY_NEED_ESCAPE = /[{}%\ud800-\udfff]/;
@@ -33,12 +35,6 @@ export const idText = (id: string): string => id.replace(UNSAFE_ID, escapeCharac
 
 const escapeCharacter = (character: string): string =>
   `%${character.charCodeAt(0).toString(16).padStart(4, '0')}`;
-
-/** Returns a duration in its largest whole unit: 90,000 is `90s`. */
-function durationText(ms: number): string {
-  const [unit, unitMs] = UNITS.find(([, each]) => ms % each === 0)!;
-  return ms / unitMs + unit;
-}
 
 export class KeyNames {
   readonly #prefix: string;
@@ -63,10 +59,9 @@ export class KeyNames {
     let suffix = this.#suffixes.get(policy);
     if (suffix === undefined) {
       const { name, algorithm, windowMs, bucketMs } = policy;
-      const { redisTag, option } = algorithms[algorithm];
-      const buckets = option === 'buckets' ? `/${bucketMs}` : '';
+      const buckets = optionOf(algorithm) === 'buckets' ? `/${bucketMs}` : '';
       const text = name.replace(UNSAFE_NAME, escapeCharacter);
-      suffix = `${text}${redisTag}${durationText(windowMs)}${buckets}`;
+      suffix = `${text}${TAGS[algorithm]}${durationCode(windowMs)}${buckets}`;
       this.#suffixes.set(policy, suffix);
     }
     return suffix;

@@ -53,5 +53,5 @@ function canBeLong({ policy, params }: Limit): boolean {
   const { limit, windowMs, bucketMs } = params;
   const { keepsEntries, option } = algorithms[policy.algorithm];
   const buckets = option === 'buckets' ? windowMs / bucketMs : limit;
-  return keepsEntries && Math.min(limit, buckets) > SHORT_LOG;
+  return keepsEntries === true && Math.min(limit, buckets) > SHORT_LOG;
 }
