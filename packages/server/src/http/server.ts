@@ -13,6 +13,7 @@ import { Connections } from './connections.ts';
 import { drainBacklog } from './drain-backlog.ts';
 import { asHttpError, HttpError, MAX_BODY_BYTES, RequestContext } from './request-context.ts';
 import type { Route, Router } from './router.ts';
+import { ServiceRequest } from './service-request.ts';
 
 /**
  * Limits per connection, so that slow or silent clients do not affect others. The number of
@@ -257,8 +258,9 @@ function serverOf(
   bounds: typeof BOUNDS,
   listener: Listener,
 ): Server {
-  if (certificates === undefined) return createServer(bounds, listener);
-  const options = { ...bounds, ...certificates.pair, handshakeTimeout: HANDSHAKE_MS };
+  const own = { ...bounds, IncomingMessage: ServiceRequest };
+  if (certificates === undefined) return createServer(own, listener);
+  const options = { ...own, ...certificates.pair, handshakeTimeout: HANDSHAKE_MS };
   const server = createSecureServer(options, listener);
   certificates.onChange((pair) => server.setSecureContext(pair));
   return server;
