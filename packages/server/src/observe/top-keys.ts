@@ -2,7 +2,7 @@
  * Top keys: the most frequently denied and allowed keys of each policy, over the last five to ten
  * minutes. Requires the admin token. Keys are never metric labels.
  */
-import { systemClock } from 'sluice';
+import { type CheckResult, systemClock } from 'sluice';
 import type { DecisionListener } from '../decision-service.ts';
 import { badRequest, type RequestContext } from '../http/request-context.ts';
 import type { Router } from '../http/router.ts';
@@ -12,8 +12,12 @@ import { ByPolicy, checkLabel, type LabelParts } from './policy-labels.ts';
 /** Duration of a generation. Reports cover the current one and the one before it. */
 export const GENERATION_MS = 5 * 60_000;
 
-/** Maximum delay of the end of a generation. */
-const CLOCK_MS = 100;
+/**
+ * Decisions are counted together, up to this many of up to 100 ms. One by one, the summaries would
+ * leave the processor's cache between two requests (forward-auth: 0.6 us of CPU saved).
+ */
+const BATCH = 128;
+const BATCH_MS = 100;
 
 export type TopBy = 'denied' | 'allowed';
 
@@ -80,8 +84,10 @@ interface Generation {
 export class TopKeys {
   #current: Generation;
   #previous: Generation | undefined = undefined;
-  /** Store time of the decision at which the clock was last read. */
-  #decidedMs = Number.NaN;
+  /** Decisions of one limit that are not counted yet. */
+  readonly #waiting: CheckResult[] = [];
+  /** Store time of the first of them. */
+  #waitingMs = Number.NaN;
 
   constructor() {
     this.#current = this.#begin(systemClock.now());
@@ -94,26 +100,37 @@ export class TopKeys {
 
   /** For `DecisionService.watch`. A limit released because another denied is in neither list. */
   readonly watch: DecisionListener = ({ allowed, result, shadow }, limits) => {
-    const { policies } = this.#at((result ?? shadow[0])?.atMs);
-    for (const { policy, key, allowed } of shadow) policies.of(policy).hit(key, allowed);
+    if (shadow.length > 0) this.#addShadow(shadow);
     // Without the store, the decision does not depend on the key's count.
     if (result === undefined || (result.degraded && result.degraded.action !== 'local')) return;
-    if (limits.length === 1) return policies.of(result.policy).hit(result.key, allowed);
+    if (limits.length === 1) return this.#addLater(result);
+    const { policies } = this.#now();
     for (const limit of result.limits) {
       if (allowed || !limit.allowed) policies.of(limit.policy).hit(limit.key, allowed);
     }
   };
 
-  /** Reads the clock only when the time of the decisions has advanced by 100 ms: 50 ns saved. */
-  #at(decidedMs = Number.NaN): Generation {
-    const movedMs = decidedMs - this.#decidedMs;
-    if (movedMs >= 0 && movedMs < CLOCK_MS) return this.#current;
-    this.#decidedMs = decidedMs;
-    return this.#now();
+  #addLater(result: CheckResult): void {
+    const movedMs = result.atMs - this.#waitingMs;
+    const isSoon = movedMs >= 0 && movedMs < BATCH_MS;
+    if (!isSoon || this.#waiting.length >= BATCH) {
+      this.#now();
+      this.#waitingMs = result.atMs;
+    }
+    this.#waiting.push(result);
   }
 
+  #addShadow(shadow: readonly CheckResult[]): void {
+    const { policies } = this.#now();
+    for (const { policy, key, allowed } of shadow) policies.of(policy).hit(key, allowed);
+  }
+
+  /** Counts the waiting decisions, then returns the generation of this time. */
   #now(): Generation {
     const nowMs = systemClock.now();
+    const { policies } = this.#current;
+    for (const { policy, key, allowed } of this.#waiting) policies.of(policy).hit(key, allowed);
+    this.#waiting.length = 0;
     const ageMs = nowMs - this.#current.startMs;
     // If the clock was set back, a new generation starts at once.
     if (ageMs >= GENERATION_MS || ageMs < 0) {
