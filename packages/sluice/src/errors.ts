@@ -45,8 +45,8 @@ export interface ErrorCodes {
   ERR_NOT_SYNCHRONOUS: never;
   /** The store failed or missed its deadline, and no fallback applies. */
   ERR_STORE_UNAVAILABLE: never;
-  /** The address of the client cannot be determined, so the request has no key. */
-  ERR_NO_CLIENT_ADDRESS: never;
+  /** A guard of `sluice/nest` runs for a WebSocket or RPC call without the option `request`. */
+  ERR_NO_REQUEST: never;
   /** `limitFetch` denied a request (`onDenied: 'throw'`). Retry after `retryAfterMs`. */
   ERR_RATE_LIMITED: never;
   /** The limiter has been closed. */

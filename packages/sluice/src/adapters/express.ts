@@ -104,7 +104,7 @@ export interface ExpressOptions<
    *
    * @example requestWasSuccessful: (request, response) => response.statusCode !== 401
    */
-  readonly requestWasSuccessful?: (request: Request, response: Response) => boolean;
+  readonly requestWasSuccessful?: (request: Request, response: Response) => Maybe<boolean>;
   /**
    * The store of the counters. Default: a memory store in this process. Stores of
    * express-rate-limit work too, but count in fixed windows.

@@ -5,10 +5,10 @@
  *     app.get('/login', { config: { rateLimit: { limit: 5, window: '1m' } } }, handler);
  *     app.get('/health', { config: { rateLimit: false } }, handler);
  */
-import type { FastifyPluginAsync, FastifyReply, FastifyRequest, RouteOptions } from 'fastify';
+import type { FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify';
 import type { ExpressRateLimitOptions } from '../http/express-rate-limit.ts';
 import { fastifyAddress } from '../http/framework-address.ts';
-import { bytesOf, NodeRequestInfo } from '../http/node-server.ts';
+import { NodeRequestInfo, settleOnEnd } from '../http/node-server.ts';
 import type { RequestOptions } from '../http/options.ts';
 import type { RequestDecision } from '../http/request-decision.ts';
 import { RequestLimiter } from '../http/request-limiter.ts';
@@ -59,26 +59,17 @@ function setHeaders(reply: FastifyReply, { headers }: RequestDecision<FastifyReq
 type Done = (error?: Error) => void;
 type Hook = (request: FastifyRequest, reply: FastifyReply, done: Done) => void;
 
-/** The hooks that a limit adds to a route. */
-interface Hooks {
-  readonly onRequest: Hook;
-  /** Only if decisions are settled: both hooks cost time on every request. */
-  readonly onResponse?: Hook;
-  readonly onRequestAbort?: (request: FastifyRequest, done: Done) => void;
-}
-
-/** Builds the hooks. They take callbacks, which cost Fastify less than promises. */
-function hooksOf(options: FastifyRateLimit): Hooks {
+/** Builds the hook of a limit. It takes a callback, which costs Fastify less than a promise. */
+function hookOf(options: FastifyRateLimit): Hook {
   const limiter = new RequestLimiter<FastifyRequest>(resolveOptions(options as never, ['handler']));
   const find = options.trustProxy === undefined ? fastifyAddress(options.onWarning) : undefined;
-  const pending: PendingDecisions = new WeakMap();
   const apply = (
     decision: RequestDecision<FastifyRequest>,
     request: FastifyRequest,
     reply: FastifyReply,
     done: Done,
   ): void => {
-    if (decision.settle !== undefined) pending.set(request, decision);
+    if (decision.settle !== undefined) settleOnEnd(request, reply.raw, decision.settle);
     setHeaders(reply, decision);
     if (decision.passes) {
       done();
@@ -89,7 +80,7 @@ function hooksOf(options: FastifyRateLimit): Hooks {
     if (options.handler === undefined) reply.type(contentType).send(body);
     else sendReturned(options.handler(request, reply, decision), reply).catch(done);
   };
-  const onRequest: Hook = (request, reply, done) => {
+  return (request, reply, done) => {
     try {
       const decision = limiter.decide(new NodeRequestInfo(request, request.raw, find));
       if (decision instanceof Promise) {
@@ -99,55 +90,48 @@ function hooksOf(options: FastifyRateLimit): Hooks {
       done(error as Error);
     }
   };
-  return limiter.settles ? { onRequest, ...settlingHooks(pending) } : { onRequest };
-}
-
-type PendingDecisions = WeakMap<FastifyRequest, RequestDecision<FastifyRequest>>;
-
-/** Builds the hooks that settle decisions when their responses have ended. */
-function settlingHooks(pending: PendingDecisions): Omit<Hooks, 'onRequest'> {
-  const end = (request: FastifyRequest, reply: FastifyReply | undefined, done: Done): void => {
-    const decision = pending.get(request);
-    pending.delete(request);
-    decision?.settle?.({
-      request,
-      status: reply?.statusCode ?? 499,
-      // `onResponse` runs when the response is complete or has failed. `writableFinished` is not
-      // set on the responses of `inject`.
-      finished: reply !== undefined && !reply.raw.errored,
-      bytes: reply && bytesOf(reply.raw),
-    });
-    done();
-  };
-  return { onResponse: end, onRequestAbort: (request, done) => end(request, undefined, done) };
 }
 
 const plugin: FastifyPluginAsync<FastifyRateLimitPlugin> = async (app, options) => {
   const { global = true, ...shared } = options;
-  const sharedHooks = hasLimit(shared) ? hooksOf(shared as FastifyRateLimit) : undefined;
-  if (sharedHooks === undefined) checkShared(shared, ['handler']);
+  const sharedHook = hasLimit(shared) ? hookOf(shared as FastifyRateLimit) : undefined;
+  if (sharedHook === undefined) checkShared(shared, ['handler']);
+  const defaultHook = global ? sharedHook : undefined;
   /** Hooks by `config.rateLimit`, so that the HEAD route of a GET route has the same limit. */
-  const routeHooks = new WeakMap<object, Hooks>();
-  const hooksFor = (own: FastifyRateLimit): Hooks => {
-    const hooks = routeHooks.get(own) ?? hooksOf({ ...inherited(shared, own), ...own });
-    routeHooks.set(own, hooks);
-    return hooks;
+  const routeHooks = new WeakMap<object, Hook>();
+  const hookFor = (config: object): Hook | undefined => {
+    const { rateLimit: own } = config as { rateLimit?: FastifyRateLimit | false };
+    if (own === undefined) return defaultHook;
+    if (own === false) return undefined;
+    const hook = routeHooks.get(own) ?? hookOf({ ...inherited(shared, own), ...own });
+    routeHooks.set(own, hook);
+    return hook;
   };
+  /** Marks the configurations of routes that have their hook. */
+  const isLimited = Symbol('limited');
   app.addHook('onRoute', (route) => {
-    const own = (route.config as { rateLimit?: FastifyRateLimit | false } | undefined)?.rateLimit;
-    if (own === false) return;
-    const defaultHooks = global ? sharedHooks : undefined;
-    const hooks = own === undefined ? defaultHooks : hooksFor(own);
-    if (hooks !== undefined) addHooks(route, hooks);
+    const hook = hookFor(route.config ?? {});
+    route.config = { ...route.config, [isLimited]: true } as object;
+    const before = route.onRequest === undefined ? [] : [route.onRequest].flat();
+    if (hook !== undefined) route.onRequest = [...before, hook];
+  });
+  // `onRoute` runs neither for routes that were added before the plugin was loaded, as after
+  // `register` without `await`, nor for requests without a route (404).
+  app.addHook('onRequest', (request, reply, done) => {
+    const config = request.routeOptions.config as { readonly [isLimited]?: true };
+    if (config[isLimited]) {
+      done();
+      return;
+    }
+    try {
+      const hook = request.is404 ? defaultHook : hookFor(config);
+      if (hook === undefined) done();
+      else hook(request, reply, done);
+    } catch (error) {
+      done(error as Error);
+    }
   });
 };
-
-function addHooks(route: RouteOptions, hooks: Hooks): void {
-  for (const [name, hook] of Object.entries(hooks) as [keyof Hooks, never][]) {
-    const before = route[name] === undefined ? [] : [route[name]].flat();
-    route[name] = [...before, hook] as never;
-  }
-}
 
 /** Not encapsulated (`skip-override`), so that the hooks apply to the whole app. */
 export const rateLimit: FastifyPluginAsync<FastifyRateLimitPlugin> = Object.assign(plugin, {

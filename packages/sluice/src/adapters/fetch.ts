@@ -10,13 +10,9 @@
  */
 import type { ServerResponse } from 'node:http';
 import type { ExpressRateLimitOptions } from '../http/express-rate-limit.ts';
-import {
-  nodeResponse,
-  type RequestReader,
-  requestInfo,
-  type ServerEnv,
-} from '../http/fetch-server.ts';
+import { decide, nodeResponse, type RequestReader, type ServerEnv } from '../http/fetch-server.ts';
 import type { Header } from '../http/headers.ts';
+import { errorRejection } from '../http/http-error.ts';
 import { setHeaders, settleOnEnd } from '../http/node-server.ts';
 import type { RequestOptions } from '../http/options.ts';
 import type { RequestDecision } from '../http/request-decision.ts';
@@ -24,10 +20,16 @@ import { RequestLimiter } from '../http/request-limiter.ts';
 import { resolveOptions } from '../http/resolve-options.ts';
 import { appendToList, prependToList } from '../http/structured-fields.ts';
 
-export type FetchHandler<More extends unknown[]> = (
+type Maybe<T> = T | Promise<T>;
+
+/** Bun expects no response from a handler that upgraded the connection to a WebSocket. */
+type Handled = Response | undefined;
+const SWITCHING_PROTOCOLS = 101;
+
+export type FetchHandler<More extends unknown[], R extends Handled = Response> = (
   request: Request,
   ...more: More
-) => Response | Promise<Response>;
+) => Maybe<R>;
 
 export interface FetchOptions<More extends unknown[] = unknown[]>
   extends RequestOptions<Request>,
@@ -37,29 +39,28 @@ export interface FetchOptions<More extends unknown[] = unknown[]>
    *
    * @example address: (request) => request.headers.get('cf-connecting-ip') ?? undefined
    */
-  readonly address?: (request: Request, ...more: More) => string | undefined;
+  readonly address?: (request: Request, ...more: More) => Maybe<string | undefined>;
   /**
    * Returns the response to a denied request; the rate-limit headers are added to it. Default:
    * problem details.
    *
    * @example handler: () => new Response('Too many requests', { status: 429 })
    */
-  readonly handler?: (
-    request: Request,
-    decision: RequestDecision<Request>,
-  ) => Response | Promise<Response>;
+  readonly handler?: (request: Request, decision: RequestDecision<Request>) => Maybe<Response>;
 }
 
 /** Returns the response with headers added, or a copy with them if its headers are immutable. */
-export function withHeaders(response: Response, headers: readonly Header[]): Response {
-  if (headers.length === 0) return response;
+export function withHeaders<R extends Handled>(response: R, headers: readonly Header[]): R {
+  if (headers.length === 0 || response === undefined) return response;
   try {
-    return addHeaders(response, headers);
+    return addHeaders(response, headers) as R;
   } catch {
     // A response that cannot be copied either, such as a WebSocket upgrade, is returned unchanged.
     const { status, bodyUsed } = response;
     const isCopyable = status >= 200 && status <= 599 && !bodyUsed;
-    return isCopyable ? addHeaders(new Response(response.body, response), headers) : response;
+    return isCopyable
+      ? (addHeaders(new Response(response.body, response), headers) as R)
+      : response;
   }
 }
 
@@ -77,8 +78,8 @@ export function rejectionResponse(
   method: string,
   decision: RequestDecision<never>,
   node: ServerResponse | undefined,
-  handler: (() => Response | Promise<Response>) | undefined,
-): Response | Promise<Response> {
+  handler: (() => Maybe<Response>) | undefined,
+): Maybe<Response> {
   if (handler !== undefined) {
     if (node !== undefined) setHeaders(node, decision);
     const added = node === undefined ? decision.headers : [];
@@ -93,29 +94,38 @@ export function rejectionResponse(
   return new Response(method === 'HEAD' ? null : body, { status, headers });
 }
 
+/** Returns the response to an error of the limiter; rethrows errors without a status. */
+export function errorResponse(error: unknown): Response {
+  const rejection = errorRejection(error);
+  if (rejection === undefined) throw error;
+  const { status, contentType, body } = rejection;
+  return new Response(body, { status, headers: { 'Content-Type': contentType } });
+}
+
 /** Returns a function that puts the limit in front of a handler. */
 export function rateLimit<More extends unknown[] = unknown[]>(
   options: FetchOptions<More>,
-): <M extends More>(handler: FetchHandler<M>) => FetchHandler<M> {
+): <M extends More, R extends Handled = Response>(
+  handler: FetchHandler<M, R>,
+) => FetchHandler<M, R> {
   const limiter = new RequestLimiter<Request>(resolveOptions(options, ['address', 'handler']));
-  const { address, trustProxy, handler: onDenied } = options;
+  const { address, handler: onDenied } = options;
   const reader: RequestReader<Request> = {
     header: (request, name) => request.headers.get(name) ?? undefined,
     fetchRequest: (request) => request,
     address: undefined,
-    trustProxy,
   };
 
-  const apply = (
+  const apply = <R extends Handled>(
     decision: RequestDecision<Request>,
     request: Request,
     node: ServerResponse | undefined,
-    run: () => Response | Promise<Response>,
-  ): Response | Promise<Response> => {
+    run: () => Maybe<R>,
+  ): Maybe<R> => {
     const { headers, settle } = decision;
     if (!decision.passes) {
       const own = onDenied && (() => onDenied(request, decision));
-      return rejectionResponse(request.method, decision, node, own);
+      return rejectionResponse(request.method, decision, node, own) as Maybe<R>;
     }
     if (node === undefined) {
       return settled(request, request, settle, run).then((each) => withHeaders(each, headers));
@@ -124,17 +134,20 @@ export function rateLimit<More extends unknown[] = unknown[]>(
     if (settle !== undefined) settleOnEnd(request, node, settle);
     return run();
   };
-  return (handler) =>
+  return <M extends More, R extends Handled>(handler: FetchHandler<M, R>): FetchHandler<M, R> =>
     (request, ...more) => {
+      const env = envOf(more[0]);
+      const node = nodeResponse(env, request);
+      const own = address && { ...reader, address: () => address(request, ...more) };
+      const decision = decide(limiter, request, env, own ?? reader);
+      const run = (): Maybe<R> => handler(request, ...more);
+      if (decision instanceof Promise) {
+        return decision.then(
+          (each) => apply(each, request, node, run),
+          (error) => errorResponse(error) as R,
+        );
+      }
       try {
-        const env = envOf(more[0]);
-        const node = nodeResponse(env, request);
-        const run = () => handler(request, ...more);
-        const own = address && { ...reader, address: () => address(request, ...more) };
-        const decision = limiter.decide(requestInfo(request, env, own ?? reader));
-        if (decision instanceof Promise) {
-          return decision.then((each) => apply(each, request, node, run));
-        }
         const response = apply(decision, request, node, run);
         // @hono/node-server has a fast path for a response without a promise.
         return node === undefined ? Promise.resolve(response) : response;
@@ -150,21 +163,21 @@ function envOf(env: unknown): ServerEnv {
 }
 
 /** Runs the handler and settles the decision when it has returned or thrown. */
-export async function settled<R>(
-  request: R,
+export async function settled<T, R extends Handled>(
+  request: T,
   fetchRequest: Request,
-  settle: RequestDecision<R>['settle'],
-  run: () => Response | Promise<Response>,
-): Promise<Response> {
+  settle: RequestDecision<T>['settle'],
+  run: () => Maybe<R>,
+): Promise<R> {
   // Deno only aborts signals that were read before the client disconnected.
   if (settle !== undefined) void fetchRequest.signal;
   try {
     const response = await run();
     settle?.({
       request,
-      status: response.status,
+      status: response?.status ?? SWITCHING_PROTOCOLS,
       finished: !fetchRequest.signal.aborted,
-      bytes: bytesOf(response),
+      bytes: response && bytesOf(response),
     });
     return response;
   } catch (error) {

@@ -5,18 +5,14 @@
  */
 import type { Context, Env, MiddlewareHandler, Next } from 'hono';
 import type { ExpressRateLimitOptions } from '../http/express-rate-limit.ts';
-import {
-  nodeResponse,
-  type RequestReader,
-  requestInfo,
-  type ServerEnv,
-} from '../http/fetch-server.ts';
+import { decide, nodeResponse, type RequestReader, type ServerEnv } from '../http/fetch-server.ts';
+import { statusOf } from '../http/http-error.ts';
 import { setHeaders, settleOnEnd } from '../http/node-server.ts';
 import type { RequestOptions } from '../http/options.ts';
 import type { RequestDecision } from '../http/request-decision.ts';
 import { RequestLimiter } from '../http/request-limiter.ts';
 import { resolveOptions } from '../http/resolve-options.ts';
-import { rejectionResponse, settled, withHeaders } from './fetch.ts';
+import { errorResponse, rejectionResponse, settled, withHeaders } from './fetch.ts';
 
 export interface HonoOptions<E extends Env = Env>
   extends RequestOptions<Context<E>>,
@@ -28,7 +24,7 @@ export interface HonoOptions<E extends Env = Env>
    *
    * @example address: (context) => context.req.header('cf-connecting-ip')
    */
-  readonly address?: (context: Context<E>) => string | undefined;
+  readonly address?: (context: Context<E>) => string | undefined | Promise<string | undefined>;
   /**
    * Returns the response to a denied request; the rate-limit headers are added to it. Default:
    * problem details.
@@ -43,14 +39,13 @@ export interface HonoOptions<E extends Env = Env>
 
 /** Returns the middleware. The decision is in `context.get('rateLimit')`. */
 export function rateLimit<E extends Env = Env>(options: HonoOptions<E>): MiddlewareHandler<E> {
-  const { address, handler, trustProxy } = options;
+  const { address, handler } = options;
   const resolved = resolveOptions<Context<E>>(options as never, ['address', 'handler']);
   const limiter = new RequestLimiter<Context<E>>(resolved);
   const reader: RequestReader<Context<E>> = {
     header: (context, name) => context.req.header(name),
     fetchRequest: (context) => context.req.raw,
     address,
-    trustProxy,
   };
   const apply = (
     decision: RequestDecision<Context<E>>,
@@ -72,10 +67,16 @@ export function rateLimit<E extends Env = Env>(options: HonoOptions<E>): Middlew
   // Not async: a synchronous decision needs no promise.
   return (context, next) => {
     const env = (context.env ?? {}) as ServerEnv;
-    const decision = limiter.decide(requestInfo(context, env, reader));
+    const decision = decide(limiter, context, env, reader);
     if (!(decision instanceof Promise)) return apply(decision, context, env, next);
-    return decision.then((each) => apply(each, context, env, next));
+    return decision.then((each) => apply(each, context, env, next), throwWithResponse);
   };
+}
+
+/** Throws the error with `getResponse`: without it, Hono responds with 500. */
+function throwWithResponse(error: unknown): never {
+  if (statusOf(error) === undefined) throw error;
+  throw Object.assign(error as Error, { getResponse: () => errorResponse(error) });
 }
 
 /** Hono also accepts a response without a promise, which its type does not say. */

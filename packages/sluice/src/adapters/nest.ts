@@ -18,9 +18,10 @@ import {
 import { APP_GUARD } from '@nestjs/core';
 import type { ExpressRateLimitOptions } from '../http/express-rate-limit.ts';
 import { expressAddress, fastifyAddress } from '../http/framework-address.ts';
+import { noRequest } from '../http/http-error.ts';
 import { type AddressFinder, NodeRequestInfo, settleOnEnd } from '../http/node-server.ts';
 import type { RequestOptions } from '../http/options.ts';
-import type { RequestDecision, RequestInfo } from '../http/request-decision.ts';
+import type { RequestDecision } from '../http/request-decision.ts';
 import { RequestLimiter } from '../http/request-limiter.ts';
 import { checkShared, hasLimit, inherited, resolveOptions } from '../http/resolve-options.ts';
 
@@ -33,7 +34,16 @@ export interface NestOptions
     Omit<ExpressRateLimitOptions<NestRequest>, 'keyGenerator'> {
   /** Same as `key` with a function. */
   readonly keyGenerator?: (request: NestRequest) => string | Promise<string>;
+  /**
+   * Returns the request to limit: that of Express, Fastify or `node:http`. Required for WebSocket
+   * and RPC handlers. Default: the HTTP request, for GraphQL the `req` of its context.
+   *
+   * @example request: (context) => context.switchToWs().getClient().request // Socket.IO
+   */
+  readonly request?: (context: ExecutionContext) => NestRequest;
 }
+
+const ADAPTER_FIELDS = ['request'];
 
 const METADATA = 'sluice:rate-limit';
 
@@ -49,76 +59,110 @@ const metadata = Reflect as unknown as {
 };
 
 export class RateLimitGuard implements CanActivate {
-  readonly #shared: RequestLimiter<NestRequest> | undefined;
-  /** Limiters of decorated controllers and handlers, created at the first request. */
-  readonly #own = new Map<object, RequestLimiter<NestRequest>>();
+  readonly #shared: GuardLimit | undefined;
+  /** The limits of decorated controllers and handlers, created at the first request. */
+  readonly #own = new Map<object, GuardLimit>();
   readonly #options: Partial<NestOptions>;
-
-  readonly #onExpress: AddressFinder<NestRequest> | undefined;
-  readonly #onFastify: AddressFinder<NestRequest> | undefined;
 
   constructor(options: Partial<NestOptions>) {
     this.#options = options;
-    if (options.trustProxy === undefined) {
-      this.#onExpress = expressAddress(options.onWarning);
-      this.#onFastify = fastifyAddress(options.onWarning);
-    }
-    this.#shared = hasLimit(options) ? limiterOf(options as NestOptions) : undefined;
-    if (this.#shared === undefined) checkShared(options);
+    this.#shared = hasLimit(options) ? new GuardLimit(options as NestOptions) : undefined;
+    if (this.#shared === undefined) checkShared(options, ADAPTER_FIELDS);
   }
 
   async canActivate(context: ExecutionContext): Promise<boolean> {
-    if (context.getType() !== 'http') return true;
-    const limiter = this.#limiterFor(context);
-    if (limiter === undefined) return true;
-    const http = context.switchToHttp();
-    const request = http.getRequest();
-    const raw: IncomingMessage = request.raw ?? request;
-    const reply = http.getResponse();
-    const response: ServerResponse = reply.raw ?? reply;
-    // Fastify has Node's request in `raw`; Express's request is Node's.
-    const find = request.raw === undefined ? this.#onExpress : this.#onFastify;
-    const decision = await decide(limiter, new NodeRequestInfo(request, raw, find));
-    for (const [name, value] of decision.headers) reply.header(name, value);
+    const limit = this.#limitFor(context);
+    if (limit === undefined) return true;
+    const { request, response: reply } = limit.exchangeOf(context);
+    const decision = await limit.decide(request);
+    for (const [name, value] of decision.headers) setHeader(reply, name, value);
     if (decision.passes) {
-      if (decision.settle !== undefined) settleOnEnd(request, response, decision.settle);
+      const response: ServerResponse | undefined = reply?.raw ?? reply;
+      if (decision.settle !== undefined && response !== undefined) {
+        settleOnEnd(request, response, decision.settle);
+      }
       return true;
     }
     const { status, contentType, body } = decision.rejection!;
-    reply.header('Content-Type', contentType);
+    if (context.getType() === 'http') setHeader(reply, 'Content-Type', contentType);
     throw new HttpException(JSON.parse(body), status);
   }
 
-  /** Returns the limiter of the handler, else of the controller, else of the module. */
-  #limiterFor(context: ExecutionContext): RequestLimiter<NestRequest> | undefined {
+  /** Returns the limit of the handler, else of the controller, else of the module. */
+  #limitFor(context: ExecutionContext): GuardLimit | undefined {
     for (const target of [context.getHandler(), context.getClass()]) {
       const own = metadata.getMetadata(METADATA, target);
       if (own === false) return undefined;
       if (own === undefined) continue;
-      const limiter =
-        this.#own.get(target) ?? limiterOf({ ...inherited(this.#options, own), ...own });
-      this.#own.set(target, limiter);
-      return limiter;
+      const limit =
+        this.#own.get(target) ?? new GuardLimit({ ...inherited(this.#options, own), ...own });
+      this.#own.set(target, limit);
+      return limit;
     }
     return this.#shared;
   }
 }
 
-/** Converts errors with a status to Nest's, because Nest responds to all others with 500. */
-async function decide(
-  limiter: RequestLimiter<NestRequest>,
-  info: RequestInfo<NestRequest>,
-): Promise<RequestDecision<NestRequest>> {
-  try {
-    return await limiter.decide(info);
-  } catch (error) {
-    const { status, message } = error as { status?: number; message: string };
-    throw status === undefined ? error : new HttpException(message, status, { cause: error });
+/** A limit of the module, a controller or a handler. */
+class GuardLimit {
+  readonly #limiter: RequestLimiter<NestRequest>;
+  readonly #request: NestOptions['request'];
+  readonly #onExpress: AddressFinder<NestRequest> | undefined;
+  readonly #onFastify: AddressFinder<NestRequest> | undefined;
+
+  constructor(options: NestOptions) {
+    this.#limiter = new RequestLimiter(resolveOptions(options as never, ADAPTER_FIELDS));
+    this.#request = options.request;
+    if (options.trustProxy !== undefined) return;
+    this.#onExpress = expressAddress(options.onWarning);
+    this.#onFastify = fastifyAddress(options.onWarning);
+  }
+
+  /** Returns the request of a call, and the response if the call has one. */
+  exchangeOf(context: ExecutionContext): Exchange {
+    const type = context.getType<string>();
+    const request = this.#request?.(context);
+    if (type === 'http') {
+      const http = context.switchToHttp();
+      return { request: request ?? http.getRequest(), response: http.getResponse() };
+    }
+    const graphql = type === 'graphql' ? graphqlExchange(context.getArgByIndex(2)) : undefined;
+    const found = { request: request ?? graphql?.request, response: graphql?.response };
+    if (found.request !== undefined) return found;
+    throw noRequest(type);
+  }
+
+  /** Converts errors with a status to Nest's, because Nest responds to all others with 500. */
+  async decide(request: NestRequest): Promise<RequestDecision<NestRequest>> {
+    const raw: IncomingMessage = request.raw ?? request;
+    // Fastify has Node's request in `raw`; Express's request is Node's.
+    const find = request.raw === undefined ? this.#onExpress : this.#onFastify;
+    try {
+      return await this.#limiter.decide(new NodeRequestInfo(request, raw, find));
+    } catch (error) {
+      const { status, message } = error as { status?: number; message: string };
+      throw status === undefined ? error : new HttpException(message, status, { cause: error });
+    }
   }
 }
 
-function limiterOf(options: NestOptions): RequestLimiter<NestRequest> {
-  return new RequestLimiter<NestRequest>(resolveOptions(options as never));
+interface Exchange {
+  readonly request: NestRequest;
+  // biome-ignore lint/suspicious/noExplicitAny: the type depends on the platform.
+  readonly response: any;
+}
+
+/** Reads the context of a GraphQL resolver: `{ req, res }` of Apollo, `{ reply }` of Mercurius. */
+function graphqlExchange(context: NestRequest): Exchange {
+  const reply = context?.reply ?? context?.res;
+  const request = context?.req ?? context?.request ?? reply?.request;
+  // Express has the response in `request.res`.
+  return { request, response: reply ?? request?.res };
+}
+
+/** Sets a header on the response of Express or Fastify, if the call has one. */
+function setHeader(reply: Exchange['response'], name: string, value: string): void {
+  if (typeof reply?.header === 'function' && !reply.headersSent) reply.header(name, value);
 }
 
 // biome-ignore lint/complexity/noStaticOnlyClass: Nest modules are classes.

@@ -44,7 +44,18 @@ export interface NodeOptions
 /** Returns a function that puts the limit in front of a handler. */
 export function rateLimit(options: NodeOptions): (handler: NodeHandler) => NodeHandler {
   const limiter = new RequestLimiter(resolveOptions(options, ['handler', 'onError']));
-  const onError = options.onError ?? respondWithError;
+  const onError = async (
+    error: unknown,
+    request: IncomingMessage,
+    response: ServerResponse,
+  ): Promise<void> => {
+    try {
+      await (options.onError ?? respondWithError)(error, request, response);
+    } catch (next) {
+      // A rejected promise would end the process.
+      respondWithError(next, request, response);
+    }
+  };
   return (handler) => async (request, response) => {
     try {
       const decision = await limiter.decide(new NodeRequestInfo(request, request));

@@ -53,9 +53,12 @@ export interface Origin {
   readonly isForwarded?: boolean;
 }
 
-/** Returns the client's key. */
+/** Determines clients. */
 export interface ClientKeys {
+  /** Returns the client's key; `'unknown'` if its address cannot be determined. */
   of(origin: Origin): string;
+  /** Returns the client's whole address, for network lists. A key may stand for a network. */
+  addressOf(origin: Origin): Address | undefined;
 }
 
 /** Returns the client's key from the socket's address and the headers, by lower-case name. */
@@ -78,12 +81,21 @@ const MAX_PROXIES = 32;
 /** Whether `address`, which is `steps` hops from the socket, is a trusted proxy. */
 type Trust = (address: Address, steps: number) => boolean;
 
+/** The key of all clients whose address cannot be determined. */
+const UNKNOWN = 'unknown';
+
 /** Warnings about header `name` on a request from the client or proxy `key`. */
 const MESSAGES = {
+  WARN_NO_CLIENT_ADDRESS: (): string =>
+    'A request has no client address, as on a Unix socket, in a worker, in a unit test or after ' +
+    `the client disconnected: all such requests share the key '${UNKNOWN}'. Set trustProxy to ` +
+    'the number of proxies in front, or key to a function of the request; sluice/hono and ' +
+    'sluice/fetch also accept address.',
   WARN_FORWARDED_IGNORED: (name: string, key: string): string =>
     `A request from ${key} has the header ${name}, which is ignored because no proxy is trusted ` +
-    'there. If it is your proxy, all clients behind it share one key: set trustProxy to the ' +
-    'number of proxies or to their networks. Otherwise the client forged the header.',
+    'there. If it is your proxy, all clients behind it share one key: set trustProxy of the ' +
+    'limiter to the number of proxies or to their networks. Otherwise the client forged the ' +
+    'header.',
   WARN_FORWARDED_MISSING: (name: string, key: string): string =>
     `A request from the trusted proxy ${key} has no header ${name}: all clients behind it share ` +
     'one key. Configure the proxy to set it, or set forwardedHeader to the header that it sets.',
@@ -124,16 +136,6 @@ export function addressKey(text: string, ipv6Prefix: number = DEFAULT_PREFIX): s
   return address && keyOf(address, ipv6Prefix);
 }
 
-function readSocket(text: string | undefined): Address {
-  const address = readAddress(text);
-  if (address) return address;
-  const what =
-    "the address of the client's socket (if the server has none, as on a Unix socket or in a " +
-    'worker, set `key` to a function that returns a user or an API key; sluice/hono and ' +
-    'sluice/fetch also accept `address`)';
-  throw expected('ERR_NO_CLIENT_ADDRESS', what, text);
-}
-
 function checkOptions(options: AddressOptions): void {
   checkFields(options, ADDRESS_FIELDS);
   const { forwardedHeader, ipv6Prefix, onWarning } = options;
@@ -147,8 +149,8 @@ function checkOptions(options: AddressOptions): void {
   }
 }
 
-/** Builds a function that returns the client's whole address, for network lists. */
-export function wholeAddress(options: AddressOptions = {}): (origin: Origin) => Address {
+/** Builds a function that returns the client's whole address; undefined if it is unknown. */
+function wholeAddress(options: AddressOptions): (origin: Origin) => Address | undefined {
   checkOptions(options);
   const { trustProxy, forwardedHeader: name = 'x-forwarded-for' } = options;
   const { ipv6Prefix = DEFAULT_PREFIX } = options;
@@ -157,14 +159,15 @@ export function wholeAddress(options: AddressOptions = {}): (origin: Origin) => 
   const reported = new Set<string>();
 
   /** Reports each code once, because every request would repeat it. */
-  function warn(code: keyof typeof MESSAGES, header: string, by: Address): void {
+  function warn(code: keyof typeof MESSAGES, header: string, by: Address | undefined): void {
     if (reported.has(code)) return;
     reported.add(code);
-    onWarning({ code, message: MESSAGES[code](header, keyOf(by, ipv6Prefix)) });
+    const message = MESSAGES[code](header, by ? keyOf(by, ipv6Prefix) : UNKNOWN);
+    void onWarning({ code, message });
   }
 
   /** Follows the header from the right to the first address that is not a trusted proxy. */
-  function walk(socket: Address, list: string, trusts: Trust): Address {
+  function walk(socket: Address | undefined, list: string, trusts: Trust): Address | undefined {
     let client = socket;
     let steps = 0;
     for (const address of addressesFromRight(list, name)) {
@@ -181,17 +184,23 @@ export function wholeAddress(options: AddressOptions = {}): (origin: Origin) => 
     return client;
   }
 
+  /** A peer without an address, as on a Unix socket, is in no network, but it is a proxy. */
+  const trustsPeer = (socket: Address | undefined): boolean =>
+    socket ? isTrusted?.(socket, 0) === true : typeof trustProxy === 'number';
+
   return (origin) => {
-    const socket = readSocket(origin.socketAddress);
-    if (isTrusted?.(socket, 0)) {
+    const socket = readAddress(origin.socketAddress);
+    if (trustsPeer(socket)) {
       const list = origin.header(name);
-      if (list) return withoutNat64(walk(socket, list, isTrusted));
+      if (list) return walk(socket, list, isTrusted!);
       warn('WARN_FORWARDED_MISSING', name, socket);
+    } else if (socket === undefined) {
+      warn('WARN_NO_CLIENT_ADDRESS', name, socket);
     } else {
       const stray = HEADERS.find((each) => origin.header(each));
       if (stray) warn('WARN_FORWARDED_IGNORED', stray, socket);
     }
-    return withoutNat64(socket);
+    return socket;
   };
 }
 
@@ -205,29 +214,38 @@ export function clientAddress(options: AddressOptions = {}): AddressReader {
 export function clientKeys(options: AddressOptions = {}): ClientKeys {
   const read = wholeAddress(options);
   const { ipv6Prefix = DEFAULT_PREFIX } = options;
-  const of = (origin: Origin): string => keyOf(read(origin), ipv6Prefix);
+  const addressOf = (origin: Origin): Address | undefined => {
+    const address = read(origin);
+    return address && withoutNat64(address);
+  };
+  const of = (origin: Origin): string => {
+    const address = addressOf(origin);
+    return address ? keyOf(address, ipv6Prefix) : UNKNOWN;
+  };
   // Behind trusted proxies the key depends on the headers.
-  return options.trustProxy === undefined ? new CachedKeys(of) : { of };
+  return options.trustProxy === undefined ? new CachedKeys({ of, addressOf }) : { of, addressOf };
 }
 
 const MAX_CACHED_KEYS = 4096;
 
 /** Caches the keys of socket addresses, so that an address is parsed once. */
 class CachedKeys implements ClientKeys {
-  readonly #keyFor: (origin: Origin) => string;
-  readonly #keys = new Map<string, string>();
+  readonly addressOf: ClientKeys['addressOf'];
+  readonly #keyFor: ClientKeys['of'];
+  readonly #keys = new Map<string | undefined, string>();
 
-  constructor(keyFor: (origin: Origin) => string) {
-    this.#keyFor = keyFor;
+  constructor({ of, addressOf }: ClientKeys) {
+    this.#keyFor = of;
+    this.addressOf = addressOf;
   }
 
   of(origin: Origin): string {
-    const cached = this.#keys.get(origin.socketAddress!);
+    const cached = this.#keys.get(origin.socketAddress);
     // A forwarding header may need a warning, which only `#keyFor` emits.
     if (cached !== undefined && !isForwarded(origin)) return cached;
     const key = this.#keyFor(origin);
     if (this.#keys.size >= MAX_CACHED_KEYS) this.#keys.clear();
-    this.#keys.set(origin.socketAddress!, key);
+    this.#keys.set(origin.socketAddress, key);
     return key;
   }
 }

@@ -4,7 +4,10 @@
  */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { NodeRequestInfo } from './node-server.ts';
-import type { RequestInfo } from './request-decision.ts';
+import type { RequestDecision, RequestInfo } from './request-decision.ts';
+import type { RequestLimiter } from './request-limiter.ts';
+
+type Maybe<T> = T | Promise<T>;
 
 /** The known properties of the second argument. */
 export interface ServerEnv {
@@ -24,26 +27,42 @@ export interface RequestReader<R> {
   readonly header: (request: R, name: string) => string | undefined;
   readonly fetchRequest: (request: R) => Request;
   /** The `address` option. */
-  readonly address: ((request: R, env: ServerEnv) => string | undefined) | undefined;
-  readonly trustProxy: unknown;
+  readonly address: ((request: R) => Maybe<string | undefined>) | undefined;
 }
 
-export function requestInfo<R>(
+/** Decides a request. Returns a promise if the `address` option or the limiter does, or throws. */
+export function decide<R>(
+  limiter: RequestLimiter<R>,
   request: R,
   env: ServerEnv,
   reader: RequestReader<R>,
-): RequestInfo<R> {
-  const { header, fetchRequest, address, trustProxy } = reader;
+): Maybe<RequestDecision<R>> {
+  try {
+    const info = requestInfo(request, env, reader);
+    return info instanceof Promise ? info.then(limiter.decide) : limiter.decide(info);
+  } catch (error) {
+    return Promise.reject(error);
+  }
+}
+
+/** Describes a request. Returns a promise only if the `address` option returns one. */
+function requestInfo<R>(
+  request: R,
+  env: ServerEnv,
+  reader: RequestReader<R>,
+): Maybe<RequestInfo<R>> {
+  const { header, fetchRequest, address } = reader;
   const { incoming } = env;
   if (address === undefined && incoming?.socket !== undefined) {
     return new NodeRequestInfo(request, incoming, undefined, header);
   }
-  const found = address ? address(request, env) : addressIn(env, fetchRequest(request));
-  return {
+  const describe = (socketAddress: string | undefined): RequestInfo<R> => ({
     request,
-    socketAddress: found ?? unknownProxy(trustProxy),
+    socketAddress,
     header: (name) => header(request, name),
-  };
+  });
+  const found = address ? address(request) : addressIn(env, fetchRequest(request));
+  return typeof found === 'object' ? Promise.resolve(found).then(describe) : describe(found);
 }
 
 function addressIn(env: ServerEnv, request: Request): string | undefined {
@@ -52,14 +71,6 @@ function addressIn(env: ServerEnv, request: Request): string | undefined {
   const found: unknown = isBun ? server.requestIP?.(request)?.address : env.remoteAddr?.hostname;
   // A worker's bindings may have the same names with values of other types.
   return typeof found === 'string' ? found : undefined;
-}
-
-/**
- * Returns a placeholder address if `trustProxy` is a number: the address of the nearest proxy does
- * not matter then. The placeholder is in no network that a list can sensibly contain.
- */
-function unknownProxy(trustProxy: unknown): string | undefined {
-  return typeof trustProxy === 'number' ? '0.0.0.0' : undefined;
 }
 
 /**

@@ -10,7 +10,8 @@ import { trustWarning } from './node-server.ts';
 const ADDRESS_BITS = 128;
 
 interface FrameworkRequest {
-  readonly ip?: string;
+  /** Express: the client first, without the peer. Fastify: the peer first, the client last. */
+  readonly ips?: readonly string[];
   readonly socket?: { readonly remoteAddress?: string };
 }
 
@@ -18,38 +19,39 @@ interface ExpressRequest extends FrameworkRequest {
   readonly app?: { get?(name: string): unknown };
 }
 
-interface FastifyRequest extends FrameworkRequest {
-  /** Undefined if Fastify trusts no proxy. */
-  readonly ips?: readonly string[];
-}
-
 /**
- * Returns the framework's address without a port. If a proxy wrote an invalid address, returns the
- * address of that proxy.
+ * Returns the client's address without a port. If a proxy wrote an invalid address, returns the
+ * address of the peer.
  */
-function withoutPort({ ip, socket }: FrameworkRequest): string | undefined {
-  const [address] = addressesFromRight(ip ?? '', 'x-forwarded-for');
+function withoutPort(client: string, { socket }: FrameworkRequest): string | undefined {
+  const [address] = addressesFromRight(client, 'x-forwarded-for');
   return address ? keyOf(address, ADDRESS_BITS).replace(/\/.*/, '') : socket?.remoteAddress;
 }
 
+/** The functions return undefined if the framework does not trust the peer. */
 export function expressAddress(onWarning: AddressOptions['onWarning']) {
-  const warn = trustWarning("Express's `trust proxy`", onWarning);
+  const advice = 'the number of proxies, such as 1, or their networks';
+  const warn = trustWarning("Express's `trust proxy`", advice, onWarning);
   return (request: object): string | undefined => {
     const trusted = (request as ExpressRequest).app?.get?.('trust proxy');
     if (!trusted) return undefined;
     if (trusted === true) warn();
-    return withoutPort(request as ExpressRequest);
+    const { ips = [] } = request as ExpressRequest;
+    return ips.length === 0 ? undefined : withoutPort(ips[0], request as ExpressRequest);
   };
 }
 
 export function fastifyAddress(onWarning: AddressOptions['onWarning']) {
-  const warn = trustWarning("Fastify's `trustProxy`", onWarning);
+  // Not a number: recent versions of Fastify trust no proxy then.
+  const advice = "the networks of the proxies, such as ['10.0.0.0/8']";
+  const warn = trustWarning("Fastify's `trustProxy`", advice, onWarning);
   let isProbed = false;
   return (request: object): string | undefined => {
-    if ((request as FastifyRequest).ips === undefined) return undefined;
+    const { ips } = request as FrameworkRequest;
+    if (ips === undefined || ips.length < 2) return undefined;
     if (!isProbed && trustsEveryProxy(request)) warn();
     isProbed = true;
-    return withoutPort(request as FastifyRequest);
+    return withoutPort(ips.at(-1)!, request as FrameworkRequest);
   };
 }
 
@@ -63,6 +65,6 @@ const PROBE = Array.from({ length: 64 }, (_, hop) => `203.0.113.${hop}`);
 function trustsEveryProxy(request: object): boolean {
   const socket = { remoteAddress: '203.0.113.255' };
   const raw = { socket, connection: socket, headers: { 'x-forwarded-for': PROBE.join(', ') } };
-  const probe: FastifyRequest = Object.create(request, { raw: { value: raw } });
+  const probe: FrameworkRequest = Object.create(request, { raw: { value: raw } });
   return probe.ips?.length === PROBE.length + 1;
 }

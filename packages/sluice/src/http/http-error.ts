@@ -1,9 +1,13 @@
 /** HTTP status codes of errors that the limiter throws. */
-import { type ErrorCode, SluiceError } from '../errors.ts';
+import { type ErrorCode, expected, SluiceError } from '../errors.ts';
+import { type Rejection, rejection } from './rejection.ts';
+
+const UNAVAILABLE = 503;
+const TOO_LARGE = JSON.stringify({ type: 'about:blank', title: 'Content Too Large', status: 413 });
 
 /** Every other code is a programming error, for which frameworks respond with 500. */
 const STATUSES: Partial<Record<ErrorCode, number>> = {
-  ERR_STORE_UNAVAILABLE: 503,
+  ERR_STORE_UNAVAILABLE: UNAVAILABLE,
   // A cost above the limit can never be admitted.
   ERR_COST_ABOVE_LIMIT: 413,
 };
@@ -13,10 +17,27 @@ export function statusOf(error: unknown): number | undefined {
   return error instanceof SluiceError ? STATUSES[error.code] : undefined;
 }
 
+/** Returns the response to an error that has a status, for platforms that do not read it. */
+export function errorRejection(error: unknown): Rejection | undefined {
+  const status = statusOf(error);
+  if (status === undefined) return undefined;
+  return status === UNAVAILABLE
+    ? rejection({})
+    : { status, contentType: 'application/problem+json', body: TOO_LARGE };
+}
+
 /** Throws the error with `status` and `statusCode`, from which frameworks take the response's. */
 export function throwWithStatus(error: unknown): never {
   const status = statusOf(error);
   throw status === undefined
     ? error
     : Object.assign(error as Error, { status, statusCode: status });
+}
+
+/** Returns the error for a Nest call of a type that has no HTTP request. */
+export function noRequest(type: string): SluiceError {
+  const what =
+    `the option \`request\` of sluice/nest to return the request of a call of type ${type} ` +
+    '(exempt handlers with @SkipRateLimit())';
+  return expected('ERR_NO_REQUEST', what, undefined);
 }

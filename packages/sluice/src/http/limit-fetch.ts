@@ -25,13 +25,13 @@ export interface LimitFetchOptions {
    *
    * @example key: 'tenant-1'
    */
-  readonly key?: Key | ((input: Input, init: Init) => Key);
+  readonly key?: Key | ((input: Input, init: Init) => Key | Promise<Key>);
   /**
-   * The cost of a call. Default 1.
+   * The cost of a call. Default 1. A call of cost 0 consumes nothing.
    *
    * @example cost: (input, init) => (init?.method === 'POST' ? 5 : 1)
    */
-  readonly cost?: number | ((input: Input, init: Init) => number);
+  readonly cost?: number | ((input: Input, init: Init) => number | Promise<number>);
   /**
    * The longest time to wait for capacity, in ms. Default 0: no waiting.
    *
@@ -128,18 +128,20 @@ export function limitFetch<P extends Policies>(
   const pauses = new Pauses(systemClock);
 
   return async (input, init) => {
-    const limitKey = typeof key === 'function' ? key(input, init) : key;
+    const limitKey = typeof key === 'function' ? await key(input, init) : key;
     const name = JSON.stringify(limitKey);
     const signal = signalOf(input, init);
     const startMs = systemClock.now();
     const pauseMs = pauses.waitMs(name);
     if (pauseMs > maxWaitMs) return denied(pauseMs, onDenied);
     if (pauseMs > 0) await sleep(systemClock, pauseMs, signal);
+    const callCost = typeof cost === 'function' ? await cost(input, init) : cost;
     const remainingMs = Math.max(maxWaitMs - (systemClock.now() - startMs), 0);
-    const callCost = typeof cost === 'function' ? cost(input, init) : cost;
     const waiting = { cost: callCost, maxWaitMs: remainingMs, ...(signal && { signal }) };
-    const decision: Decision = await limiter.acquire(policy, limitKey, waiting as never);
-    if (!decision.allowed) return denied(decision.retryAfterMs, onDenied);
+    if (callCost !== 0) {
+      const decision: Decision = await limiter.acquire(policy, limitKey, waiting as never);
+      if (!decision.allowed) return denied(decision.retryAfterMs, onDenied);
+    }
     const response = await fetch(input, init);
     pauses.update(name, response);
     return response;

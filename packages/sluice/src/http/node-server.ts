@@ -52,9 +52,10 @@ export class NodeRequestInfo<R> implements RequestInfo<R> {
   }
 }
 
-/** Returns a function that warns once that `setting` trusts every proxy. */
+/** Returns a function that warns once that `setting` trusts every proxy, and advises a value. */
 export function trustWarning(
   setting: string,
+  advice: string,
   onWarning: (warning: Warning) => void = emitWarning,
 ): () => void {
   let hasWarned = false;
@@ -63,8 +64,8 @@ export function trustWarning(
     hasWarned = true;
     const message =
       `${setting} is true, so X-Forwarded-For is trusted from every client: clients can forge ` +
-      'their address and evade limits. Set it to the number of proxies, such as 1.';
-    warnOnError(onWarning)({ code: 'WARN_TRUSTS_EVERYBODY', message });
+      `their address and evade limits. Set it to ${advice}.`;
+    void warnOnError(onWarning)({ code: 'WARN_TRUSTS_EVERYBODY', message });
   };
 }
 
@@ -82,11 +83,12 @@ export function setHeaders(response: ServerResponse, { headers }: RequestDecisio
   }
 }
 
-/** Sends the response to a request that does not pass. */
+/** Sends the response to a request that does not pass, unless the application has sent one. */
 export function sendRejection(
   response: ServerResponse,
   { status, contentType, body }: Rejection,
 ): void {
+  if (response.headersSent) return;
   response.statusCode = status;
   response.setHeader('Content-Type', contentType);
   response.setHeader('Content-Length', Buffer.byteLength(body));
@@ -100,22 +102,25 @@ export function settleOnEnd<R>(
   settle: (outcome: ResponseOutcome<R>) => void,
 ): void {
   let hasEnded = false;
-  const end = (): void => {
+  const end = (finished: boolean): void => {
     if (hasEnded) return;
     hasEnded = true;
-    settle({
-      request,
-      status: response.statusCode,
-      finished: response.writableFinished,
-      bytes: bytesOf(response),
-    });
+    settle({ request, status: response.statusCode, finished, bytes: bytesOf(response) });
   };
-  response.once('finish', end);
-  response.once('close', end);
+  response.once('finish', () => end(true));
+  response.once('close', () => end(false));
+  // The client may have disconnected while the store decided.
+  if (isDestroyed(response)) end(response.writableFinished);
+}
+
+/** HTTP/2 responses have the state on their stream. */
+function isDestroyed(response: ServerResponse): boolean {
+  const { stream = response } = response as { stream?: { destroyed?: boolean } };
+  return stream.destroyed === true;
 }
 
 /** Returns the Content-Length header as a number, or undefined if it is not set. */
-export function bytesOf(response: ServerResponse): number | undefined {
+function bytesOf(response: ServerResponse): number | undefined {
   const length = response.getHeader('content-length');
   return length === undefined ? undefined : Number(length);
 }

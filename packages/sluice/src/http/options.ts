@@ -48,7 +48,8 @@ export interface RequestLimit<R> extends Omit<PolicyOptions, 'limit' | 'window' 
    */
   readonly key?: KeySource<R>;
   /**
-   * Cost of a request. Default 1.
+   * Cost of a request. Default 1. A request of cost 0 passes and is not charged, also not by
+   * `settle`; its headers report the limit.
    *
    * @example cost: (request) => (request.method === 'GET' ? 1 : 5)
    */
@@ -199,6 +200,6 @@ export interface ResolvedOptions<R> {
   readonly onDecision: RequestOptions<R>['onDecision'] | undefined;
   readonly onShadow: RequestOptions<R>['onShadow'] | undefined;
   /** Whether a response was a success. Undefined: by its status. */
-  readonly succeeded: ((outcome: ResponseOutcome<R>) => boolean) | undefined;
+  readonly succeeded: ((outcome: ResponseOutcome<R>) => Maybe<boolean>) | undefined;
   readonly forms: readonly HeaderForm[];
 }

@@ -1,13 +1,13 @@
 /** Checks limits for requests: evaluates keys, costs and limits, which may be functions. */
 import type { Limiter, Policies, SyncLimiter } from '../api.ts';
 import { systemClock } from '../clock.ts';
-import { type Decision, DecisionRecord } from '../decision.ts';
+import { type CheckResult, type Decision, DecisionRecord, jointDecision } from '../decision.ts';
 import { withFailurePolicy } from '../failure/guarded-store.ts';
 import { type Key, keyText } from '../key.ts';
 import { createLimiter, type LimiterCore } from '../limiter.ts';
 import type { PolicyOptions } from '../policy.ts';
 import type { Store } from '../store.ts';
-import { type ClientKeys, clientKeys } from './client-address.ts';
+import type { ClientKeys } from './client-address.ts';
 import { throwWithStatus } from './http-error.ts';
 import { normalizeKey } from './normalize-key.ts';
 import type { KeySource, ResolvedLimit, ResolvedOptions } from './options.ts';
@@ -38,9 +38,9 @@ export class RequestChecks<R> {
   /** Dynamic limits of the current call. The limiter reads them before its first await. */
   #dynamicLimits = NO_DYNAMIC_LIMITS;
 
-  constructor(options: ResolvedOptions<R>) {
+  constructor(options: ResolvedOptions<R>, clients: ClientKeys) {
     const { limits, onFailure } = options;
-    this.#clients = clientKeys(options.address);
+    this.#clients = clients;
     this.#onFailure = onFailure;
     const limiter = options.limiter ?? this.#ownLimiter(options);
     this.limiter = limiter as unknown as Limiter<Policies>;
@@ -104,14 +104,24 @@ export class RequestChecks<R> {
       if (most === 0) blocked ??= denialOf(check, this.windowsMs.get(name)!);
     }
     if (blocked !== undefined) return { decision: blocked, dynamicLimits };
+    const free = checks.filter(({ cost }) => cost === 0);
+    const charged = checks.filter(({ cost }) => cost !== 0);
+    const decision = charged.length > 0 ? await this.#charge(charged, dynamicLimits) : undefined;
+    if (free.length === 0) return { decision: decision!, dynamicLimits };
+    this.#dynamicLimits = dynamicLimits;
+    // A free request passes whatever the state of the store is, so a failure cannot deny it.
+    const peeked = await this.limiter.peek(free, { onFailure: 'allow' });
+    return { decision: withFreeLimits(decision, peeked, checks), dynamicLimits };
+  }
+
+  #charge(checks: readonly Check[], dynamicLimits: Checked['dynamicLimits']): Promise<Decision> {
     const onFailure = this.#onFailure;
     const [{ policy, key, cost }] = checks;
     // No await between this line and the check, so no other request can replace the limits.
     this.#dynamicLimits = dynamicLimits;
-    const decision = await (checks.length > 1
+    return checks.length > 1
       ? this.limiter.check(checks, { onFailure }).catch(throwWithStatus)
-      : this.limiter.check(policy, key, { cost, onFailure }).catch(throwWithStatus));
-    return { decision, dynamicLimits };
+      : this.limiter.check(policy, key, { cost, onFailure }).catch(throwWithStatus);
   }
 
   /** Adjusts the cost of earlier checks to `cost`. */
@@ -135,7 +145,7 @@ export class RequestChecks<R> {
 }
 
 function isStatic<R>({ limit, key, cost, shadow }: ResolvedLimit<R>): boolean {
-  if (shadow || limit === 0) return false;
+  if (shadow || limit === 0 || cost === 0) return false;
   return ![limit, key, cost].some((each) => typeof each === 'function');
 }
 
@@ -147,6 +157,24 @@ function denialOf({ policy, key, cost }: Check, windowMs: number): Decision {
   const result = { free: 0, resetAfterMs: windowMs };
   const atMs = systemClock.now();
   return new DecisionRecord(policy, keyText(key), cost, 0, windowMs, atMs, result) as Decision;
+}
+
+/**
+ * Adds the limits for which a request is free (cost 0) to the decision of the others. They are
+ * shown, but neither deny the request nor have a charge in the receipt.
+ */
+function withFreeLimits(
+  decision: Decision | undefined,
+  peeked: CheckResult,
+  checks: readonly Check[],
+): Decision {
+  const free = peeked.limits.map((each) => ({ ...each, allowed: true, retryAfterMs: 0 }));
+  const charged = [...(decision?.limits ?? [])];
+  const inOrder = checks.map(({ cost }) => (cost === 0 ? free : charged).shift()!);
+  const joint = jointDecision(inOrder, false);
+  const { allowed = true, retryAfterMs = 0, receipt } = decision ?? {};
+  const { limits } = joint;
+  return { ...peeked, ...decision, ...joint, limits, allowed, retryAfterMs, receipt } as Decision;
 }
 
 /** Adds the failure policy to a store that can fail and has none. */

@@ -3,7 +3,7 @@ import type { Limiter, Policies } from '../api.ts';
 import type { Decision } from '../decision.ts';
 import { emitWarning, type Warning, warnOnError } from '../warning.ts';
 import { contains, type Network, readNetworks } from './address-networks.ts';
-import { wholeAddress } from './client-address.ts';
+import { type ClientKeys, clientKeys } from './client-address.ts';
 import { DecisionOutput } from './decision-output.ts';
 import type { ResolvedLimit, ResolvedOptions, ResponseOutcome } from './options.ts';
 import type { Rejection } from './rejection.ts';
@@ -32,22 +32,32 @@ const FIRST_FAILURE_STATUS = 400;
 
 type Listener<R> = (decision: Decision, request: R) => void;
 
+type OnWarning = (warning: Warning) => void;
+
+/** Returns a function that reports the first error of the callback `name`. */
+function reporter(name: string, onWarning: OnWarning): (error: unknown) => void {
+  const warn = warnOnError(onWarning);
+  let hasWarned = false;
+  return (error) => {
+    if (hasWarned) return;
+    hasWarned = true;
+    const message = `${name} failed (further failures are not reported): ${String(error)}`;
+    void warn({ code: 'WARN_CALLBACK', message });
+  };
+}
+
 /** Wraps a listener of the application. Its first error becomes a warning. */
 function guardedListener<R>(
   name: string,
   listener: Listener<R>,
-  onWarning: (warning: Warning) => void,
+  onWarning: OnWarning,
 ): Listener<R> {
-  const warn = warnOnError(onWarning);
-  let hasWarned = false;
+  const report = reporter(name, onWarning);
   const call = async (decision: Decision, request: R): Promise<void> => {
     try {
       await listener(decision, request);
     } catch (error) {
-      if (hasWarned) return;
-      hasWarned = true;
-      const message = `${name} failed (further failures are not reported): ${String(error)}`;
-      await warn({ code: 'WARN_CALLBACK', message });
+      report(error);
     }
   };
   return (decision, request) => void call(decision, request);
@@ -66,8 +76,7 @@ export class RequestLimiter<R> {
   readonly decide: (info: RequestInfo<R>) => RequestDecision<R> | Promise<RequestDecision<R>>;
   readonly #options: ResolvedOptions<R>;
   readonly #checks: RequestChecks<R>;
-  /** The whole address for the network lists; a key may stand for a network. */
-  readonly #wholeAddressOf: ReturnType<typeof wholeAddress>;
+  readonly #clients: ClientKeys;
   readonly #allow: readonly Network[];
   readonly #deny: readonly Network[];
   readonly #hasLists: boolean;
@@ -76,11 +85,12 @@ export class RequestLimiter<R> {
   readonly #output: DecisionOutput;
   readonly #onDecision: Listener<R> | undefined;
   readonly #onShadow: Listener<R> | undefined;
+  readonly #onSettleError: (error: unknown) => void;
 
   constructor(options: ResolvedOptions<R>) {
     this.#options = options;
     this.settles = options.count !== 'all' || options.settle !== undefined;
-    this.#wholeAddressOf = wholeAddress({ ...options.address, onWarning: () => {} });
+    this.#clients = clientKeys(options.address);
     this.#allow = readNetworks(options.allow, '`allow`');
     this.#deny = readNetworks(options.deny, '`deny`');
     this.#hasLists = this.#allow.length > 0 || this.#deny.length > 0;
@@ -90,7 +100,9 @@ export class RequestLimiter<R> {
     const { onWarning = emitWarning } = options.address;
     this.#onDecision = onDecision && guardedListener('onDecision', onDecision, onWarning);
     this.#onShadow = onShadow && guardedListener('onShadow', onShadow, onWarning);
-    this.#checks = new RequestChecks(options);
+    const callbacks = options.succeeded === undefined ? 'settle' : 'requestWasSuccessful or settle';
+    this.#onSettleError = reporter(callbacks, onWarning);
+    this.#checks = new RequestChecks(options, this.#clients);
     this.limiter = this.#checks.limiter;
     this.windowsMs = this.#checks.windowsMs;
     const windows = this.#enforced.map(({ name }): [string, number] => [
@@ -129,7 +141,8 @@ export class RequestLimiter<R> {
   }
 
   #listed(info: RequestInfo<R>): RequestDecision<R> | undefined {
-    const address = this.#wholeAddressOf(info);
+    const address = this.#clients.addressOf(info);
+    if (address === undefined) return undefined;
     if (contains(this.#allow, address)) return PASSES;
     if (!contains(this.#deny, address)) return undefined;
     return { ...PASSES, passes: false, rejection: FORBIDDEN };
@@ -165,17 +178,27 @@ export class RequestLimiter<R> {
 
   #settlement(checked: readonly Checked[]): (outcome: ResponseOutcome<R>) => void {
     return (outcome) => {
-      // The response has been sent, so an error can no longer be reported to the client.
+      // The response has been sent, so a failure of the store can no longer be reported.
       this.#settle(checked, outcome).catch(() => {});
     };
   }
 
   async #settle(checked: readonly Checked[], outcome: ResponseOutcome<R>): Promise<void> {
-    const { count, settle, succeeded } = this.#options;
-    const isSuccess = succeeded?.(outcome) ?? outcome.status < FIRST_FAILURE_STATUS;
-    const failed = !outcome.finished || !isSuccess;
-    const isRefunded = count !== 'all' && failed !== (count === 'failures');
-    const cost = isRefunded ? 0 : await settle?.(outcome);
+    const cost = await this.#actualCost(outcome);
     if (cost !== undefined) await this.#checks.settle(checked, cost);
+  }
+
+  /** Returns the cost of a request that has ended. Undefined keeps the charge. */
+  async #actualCost(outcome: ResponseOutcome<R>): Promise<number | undefined> {
+    const { count, settle, succeeded } = this.#options;
+    try {
+      if (count === 'all') return await settle?.(outcome);
+      const isSuccess = (await succeeded?.(outcome)) ?? outcome.status < FIRST_FAILURE_STATUS;
+      const failed = !outcome.finished || !isSuccess;
+      return failed === (count === 'failures') ? await settle?.(outcome) : 0;
+    } catch (error) {
+      this.#onSettleError(error);
+      return undefined;
+    }
   }
 }

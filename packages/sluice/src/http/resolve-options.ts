@@ -3,7 +3,7 @@ import { checkFields, checkMethods, expected, isInteger, isRecord } from '../err
 import type { LimiterCore } from '../limiter.ts';
 import { checkAction } from '../policy.ts';
 import type { Store } from '../store.ts';
-import { ADDRESS_FIELDS, type AddressOptions, wholeAddress } from './client-address.ts';
+import { ADDRESS_FIELDS, type AddressOptions, clientKeys } from './client-address.ts';
 import {
   EXPRESS_RATE_LIMIT_FIELDS,
   type ExpressRateLimitOptions,
@@ -129,8 +129,8 @@ function resolveUse<R>(
   given: Pick<RequestLimit<R>, 'key' | 'cost' | 'shadow'>,
 ): Pick<ResolvedLimit<R>, 'key' | 'cost' | 'shadow'> {
   const { key = 'address', cost = 1, shadow = false } = given;
-  if (typeof cost !== 'function' && !isInteger(cost, 1)) {
-    throw expected('ERR_INVALID_COST', '`cost` to be an integer >= 1 or a function', cost);
+  if (typeof cost !== 'function' && !isInteger(cost, 0)) {
+    throw expected('ERR_INVALID_COST', '`cost` to be an integer >= 0 or a function', cost);
   }
   if (typeof shadow !== 'boolean') reject('`shadow` to be true or false', shadow);
   return { key: resolveKey(key), cost, shadow };
@@ -209,7 +209,7 @@ export function checkShared(options: object, adapterFields: readonly string[] = 
   // Without the store, because resolving would use up one of its default names.
   const valid = { ...options, limit: 1, store: undefined, limiter: undefined } as never;
   const { address } = resolveOptions(valid, adapterFields);
-  wholeAddress(address);
+  clientKeys(address);
 }
 
 /** Returns the shared options that apply to a route with its own limit: all but the limit. */

@@ -58,6 +58,16 @@ describe('trust proxy of Express', () => {
   });
 });
 
+it('Express: warns about an ignored header if trust proxy does not trust the proxy', async () => {
+  const codes: string[] = [];
+  const app = express().set('trust proxy', '192.0.2.1');
+  const onWarning = ({ code }: { code: string }): void => void codes.push(code);
+  app.use(rateLimit({ limit: 9, window: '1h', onWarning }) as never);
+  app.get('/', (_request, response) => void response.send('hello'));
+  await withServer(createServer(app), async (url) => void (await fetch(url, from('203.0.113.1'))));
+  expect(codes).toEqual(['WARN_FORWARDED_IGNORED']);
+});
+
 describe('limiters on one store', () => {
   it('limiters on one store share counters only if they have the same name', async () => {
     const store = memoryStore();
@@ -234,23 +244,45 @@ it('Fastify: warns once if trustProxy is true', async () => {
   await app.close();
 });
 
-it('Fastify: only routes that settle decisions have an onResponse hook', async () => {
-  const app = fastify();
-  const hasHook: Record<string, boolean> = {};
-  await app.register(fastifyLimit, { limit: 9, window: '1h', key: () => 'one' });
-  app.addHook('onRoute', ({ url, onResponse }) => {
-    hasHook[url] = onResponse !== undefined;
-  });
-  const config = { rateLimit: { limit: 1, window: '1h', count: 'failures' } } as never;
-  app.get('/plain', async () => 'hello');
-  app.get('/login', { config }, async () => 'hello');
-  expect(hasHook).toEqual({ '/plain': false, '/login': true });
-  for (let call = 0; call < 3; call++) {
-    expect((await app.inject('/login')).statusCode).toBe(200);
-    // Successful requests are refunded after the response.
-    await new Promise((resolve) => setTimeout(resolve, 20));
+it('Fastify: warns if its trustProxy does not trust the proxy, such as a number', async () => {
+  for (const trustProxy of [1, '192.0.2.1']) {
+    const warnings: { code: string; message: string }[] = [];
+    const onWarning = (warning: { code: string; message: string }) => void warnings.push(warning);
+    // The types of Fastify do not allow a number.
+    const app = fastify({ trustProxy: trustProxy as string });
+    await app.register(fastifyLimit, { limit: 1, window: '1h', onWarning });
+    app.get('/', async () => 'hello');
+    const headers = { 'x-forwarded-for': '203.0.113.1' };
+    for (let call = 0; call < 2; call++) await app.inject({ url: '/', headers });
+    expect(warnings.map(({ code }) => code)).toEqual(['WARN_FORWARDED_IGNORED']);
+    expect(warnings[0].message).toContain('set trustProxy of the limiter');
+    await app.close();
   }
-  await app.close();
+});
+
+it('Fastify: the advice of each warning separates the clients', async () => {
+  const messages: string[] = [];
+  const onWarning = ({ message }: { message: string }) => void messages.push(message);
+  /** Returns the statuses of two clients, twice. */
+  async function statuses(ofFramework: object, ofLimiter: object): Promise<number[]> {
+    const app = fastify(ofFramework);
+    await app.register(fastifyLimit, { limit: 1, window: '1h', onWarning, ...ofLimiter });
+    app.get('/', async () => 'hello');
+    const found = [];
+    for (const address of ['203.0.113.1', '203.0.113.2', '203.0.113.1']) {
+      const headers = { 'x-forwarded-for': address };
+      found.push((await app.inject({ url: '/', headers })).statusCode);
+    }
+    await app.close();
+    return found;
+  }
+  await statuses({ trustProxy: true }, {});
+  expect(messages.pop()).toContain(
+    "Set it to the networks of the proxies, such as ['10.0.0.0/8'].",
+  );
+  expect(await statuses({ trustProxy: ['127.0.0.0/8'] }, {})).toEqual([200, 200, 429]);
+  expect(await statuses({ trustProxy: 1 }, { trustProxy: 1 })).toEqual([200, 200, 429]);
+  expect(messages).toEqual([]);
 });
 
 it('Fastify: a route with its own limits inherits no key or cost of the plugin', async () => {

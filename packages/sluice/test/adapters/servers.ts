@@ -128,11 +128,7 @@ const fetching: AdapterUnderTest = {
       const status = await handler.handle((name) => request.headers.get(name) ?? undefined);
       return new Response('hello', { status });
     });
-    const handle = (request: Request, env: never): Promise<Response> =>
-      Promise.resolve(limited(request, env)).catch(
-        (error) => new Response(null, { status: error.status ?? 500 }),
-      );
-    return fetchServer(handle, handler);
+    return fetchServer(limited, handler);
   },
 };
 
@@ -142,9 +138,6 @@ const hono: AdapterUnderTest = {
     const handler = new Handler();
     const app = new Hono();
     app.use(honoAdapter.rateLimit(options as never));
-    app.onError((error, context) =>
-      context.body(null, ((error as { status?: number }).status ?? 500) as 500),
-    );
     app.all('*', async (context) => {
       const status = await handler.handle((name) => context.req.header(name));
       return context.text('hello', status as 200);

@@ -67,7 +67,7 @@ const invalidOptions: [code: ErrorCode, options: object][] = [
   ['ERR_INVALID_LIMIT', { limit: '5', window: '1m' }],
   ['ERR_INVALID_ALGORITHM', { limit: 5, algorithm: 'leaky' }],
   ['ERR_INVALID_COST', { limit: 5, cost: 'x' }],
-  ['ERR_INVALID_COST', { limit: 5, cost: 0 }],
+  ['ERR_INVALID_COST', { limit: 5, cost: -1 }],
   ['ERR_INVALID_COST', { limits: [{ ...FIVE, cost: null }] }],
 ];
 
@@ -226,8 +226,22 @@ describe('a limit on requests', () => {
     expect(responses[0].headers.get('ratelimit-policy')).toBe('"real";q=3;w=3600');
   });
 
-  it('a request without an address is rejected with ERR_NO_CLIENT_ADDRESS', async () => {
-    const handle = rateLimit({ limit: 1, window: '1h' })(() => new Response('hello'));
-    await expect(handle(request())).rejects.toMatchObject({ code: 'ERR_NO_CLIENT_ADDRESS' });
+  it('requests without an address share one limit', async () => {
+    const codes: string[] = [];
+    const onWarning = ({ code }: { code: string }) => void codes.push(code);
+    const handle = rateLimit({ limit: 1, window: '1h', onWarning })(() => new Response('hello'));
+    expect([(await handle(request())).status, (await handle(request())).status]).toEqual([
+      200, 429,
+    ]);
+    expect(codes).toEqual(['WARN_NO_CLIENT_ADDRESS']);
+  });
+
+  it('a limit by another key warns if a network list cannot be applied', async () => {
+    const codes: string[] = [];
+    const onWarning = ({ code }: { code: string }) => void codes.push(code);
+    const options = { limit: 1, window: '1h', key: () => 'ada', onWarning } as const;
+    const handle = rateLimit({ ...options, deny: ['192.0.2.1'] })(() => new Response('hello'));
+    expect((await handle(request())).status).toBe(200);
+    expect(codes).toEqual(['WARN_NO_CLIENT_ADDRESS']);
   });
 });
