@@ -3,6 +3,7 @@ import { dateOf, systemClock } from '../../clock.ts';
 import { expected } from '../../errors.ts';
 import type { FailureAction } from '../../policy.ts';
 import type { KeyState, Store } from '../../store.ts';
+import type { RequestOptions } from '../options.ts';
 import {
   type ClientRateLimitInfo,
   type CounterStore,
@@ -47,7 +48,7 @@ export function withExpressDefaults(options: object, log: Log): Given {
       ? { headers }
       : { legacyHeaders: given.legacyHeaders ?? headers }),
     onWarning: given.onWarning ?? (logger && log.warn),
-    store: isCounterStore(store) ? adapted(store, given, log) : store,
+    ...(isCounterStore(store) ? adapted(store, given, log) : { store }),
   });
 }
 
@@ -55,7 +56,14 @@ function definedOnly(options: Given): Given {
   return Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined));
 }
 
-function adapted(store: CounterStore | LegacyStore, given: Given, log: Log): Store {
+type Listener = NonNullable<RequestOptions<unknown>['onDecision']>;
+
+/** Returns the store to use, and a listener that logs calls of the store that timed out. */
+function adapted(
+  store: CounterStore | LegacyStore,
+  given: Given,
+  log: Log,
+): { store: Store; onDecision: Listener } {
   const misplaced = NOT_COUNTABLE.find((name) => given[name] !== undefined);
   if (misplaced !== undefined) {
     const what = `no \`${misplaced}\` with a store of express-rate-limit, which only counts`;
@@ -66,17 +74,19 @@ function adapted(store: CounterStore | LegacyStore, given: Given, log: Log): Sto
   const count = given.count ?? 'all';
   const refunds =
     count !== 'all' || [given.skipFailedRequests, given.skipSuccessfulRequests].some(Boolean);
-  const adaptedStore = sluiceStore(store, {
-    onError: (error) => log.error(error, `Sluice: the store failed, ${OUTCOMES[action]}`),
-    refunds,
-  });
+  const onError = (error: unknown): void =>
+    log.error(error, `Sluice: the store failed, ${OUTCOMES[action]}`);
   log.warn({
     code: 'WARN_FIXED_WINDOW_STORE',
     message:
       'The store counts in fixed windows, so up to twice the limit is admitted around the end of ' +
       'a window. For a sliding window, omit `store` or use `redisStore` of sluice/redis.',
   });
-  return adaptedStore;
+  const onDecision: Listener = (decision, request) => {
+    if (decision.degraded?.reason === 'timeout') onError(new Error('no reply within 1 s'));
+    return (given.onDecision as Listener | undefined)?.(decision, request);
+  };
+  return { store: sluiceStore(store, { onError, refunds }), onDecision };
 }
 
 /** Options as `handler` and `init` of a store receive them: those given, with defaults. */
