@@ -12,15 +12,19 @@ import {
   sluiceStore,
 } from './counter-store.ts';
 import type { Log } from './logger.ts';
+import { DAY, HOUR, MINUTE, SECOND } from './time-constants.ts';
 
 type Given = Readonly<Record<string, unknown>>;
 
 const DEFAULT_LIMIT = 5;
-const DEFAULT_WINDOW_MS = 60_000;
+const DEFAULT_WINDOW_MS = MINUTE;
 const DEFAULT_MESSAGE = 'Too many requests, please try again later.';
 
 /** Options that define a limit. */
 const LIMIT_FIELDS = ['limit', 'max', 'limits', 'limiter', 'policy', 'window', 'windowMs'];
+
+/** Options of Sluice that define or name a limit. */
+const OWN_NAMES = ['name', 'limits', 'limiter', 'policy', 'window'];
 
 /** Options that need a store that decides. */
 const NOT_COUNTABLE = ['limits', 'cost', 'settle', 'algorithm', 'burst', 'buckets'];
@@ -44,12 +48,32 @@ export function withExpressDefaults(options: object, log: Log): Given {
   return definedOnly({
     ...rest,
     ...(!hasLimit && { windowMs: DEFAULT_WINDOW_MS }),
+    name: given.name ?? quotaName(given),
     ...(typeof headers !== 'boolean'
       ? { headers }
       : { legacyHeaders: given.legacyHeaders ?? headers }),
     onWarning: given.onWarning ?? (logger && log.warn),
     ...(isCounterStore(store) ? adapted(store, given, log) : { store }),
   });
+}
+
+/**
+ * Returns the name that express-rate-limit sends in the headers of draft 8, such as `5-in-1min`.
+ * Undefined if the limit has a name or a store, in which names identify counters.
+ */
+function quotaName(given: Given): string | undefined {
+  const { limit = given.max ?? DEFAULT_LIMIT, windowMs = DEFAULT_WINDOW_MS } = given;
+  const isNamed = [...OWN_NAMES, 'identifier', 'store'].some((name) => given[name] !== undefined);
+  if (given.standardHeaders !== 'draft-8' || isNamed) return undefined;
+  if (typeof limit !== 'number' || typeof windowMs !== 'number') return undefined;
+  return `${limit}-in-${durationText(windowMs)}`;
+}
+
+function durationText(windowMs: number): string {
+  if (windowMs < MINUTE) return `${windowMs / SECOND}sec`;
+  if (windowMs < HOUR) return `${windowMs / MINUTE}min`;
+  const [unitMs, unit] = windowMs < DAY ? [HOUR, 'hr'] : [DAY, 'day'];
+  return `${windowMs / unitMs}${unit}${windowMs > unitMs ? 's' : ''}`;
 }
 
 function definedOnly(options: Given): Given {
