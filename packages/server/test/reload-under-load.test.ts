@@ -11,6 +11,8 @@ import { Connection } from './cluster/connection.ts';
 const PROGRAM = fileURLToPath(new URL('../../cli/bin/sluice.mjs', import.meta.url));
 const RULES = 1500;
 const CONNECTIONS = 4;
+/** The longest wait of a decision, as a part of the time of the reload. */
+const MAX_PART = 1 / 4;
 
 let folder: string;
 let service: ChildProcess;
@@ -77,7 +79,8 @@ describe.each([1, 2])('with %i process(es)', (workers) => {
     });
     const admin = await Connection.open(port);
     const parts: number[] = [];
-    for (let limit = 2; limit <= 4; limit++) {
+    // The machine may pause during one of the reloads, so up to three are measured.
+    for (let limit = 2; limit <= 4 && !parts.some((part) => part < MAX_PART); limit++) {
       write(limit);
       waits.length = 0;
       const startMs = performance.now();
@@ -93,7 +96,6 @@ describe.each([1, 2])('with %i process(es)', (workers) => {
     isOver = true;
     await Promise.all(clients);
     for (const each of [...open, admin]) each.close();
-    // The machine may have paused during one of the reloads.
-    expect(Math.min(...parts)).toBeLessThan(1 / 4);
+    expect(Math.min(...parts)).toBeLessThan(MAX_PART);
   });
 });

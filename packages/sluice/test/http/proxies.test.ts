@@ -21,7 +21,7 @@ const ensureServices = new URL('../../../../tools/ensure-services', import.meta.
 const KINDS: readonly ProxyKind[] = ['nginx', 'caddy', 'haproxy'];
 const CLIENTS = ['127.0.0.2', '127.0.0.3', '127.0.0.4'];
 /** Random requests for each chain of proxies, in addition to the table. */
-const RANDOM_REQUESTS = Number(process.env.PROXY_REQUESTS ?? 100);
+const RANDOM_REQUESTS = Number(process.env.PROXY_REQUESTS ?? 40);
 
 const warned = new Set<string>();
 const open = (options: AddressOptions): AddressReader =>

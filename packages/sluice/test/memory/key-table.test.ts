@@ -47,7 +47,7 @@ describe('KeyTable', () => {
 
   it.each([
     ['of less than a chunk', 20_000],
-    ['of several chunks', 150_000],
+    ['of several chunks', 100_000],
   ])('KeyTable finds every key during growth and shrinking, in a table %s', (_, count) => {
     const { table, write, remove, read, expected, verify } = tableModel();
     for (let key = 0; key < count; key++) {

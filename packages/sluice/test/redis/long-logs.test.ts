@@ -13,7 +13,7 @@ import { Dice } from './traces.ts';
 
 const world = useRedis();
 const START_MS = 1_745_000_100_000;
-const LONG = isFull ? 100_000 : 20_000;
+const LONG = isFull ? 100_000 : 12_000;
 /** Entries of tests that compare no times in the short form. */
 const UNTIMED = isFull ? LONG : 5000;
 const HOUR_MS = 3_600_000;
