@@ -1,12 +1,20 @@
 /**
- * Open-loop load over TLS: requests are due at fixed times, independent of earlier responses, and
- * the time of a request counts from when it was due. A connection has one request in flight. If no
- * connection is idle another one is opened, up to a bound.
+ * Open-loop load over TLS: requests are due at fixed times, independent of earlier responses. A
+ * connection has one request in flight. As in a proxy, a pool of idle connections is kept open, and
+ * lost ones are replaced one after the other. If none is idle another one is opened, up to a bound.
+ *
+ * This process shares the processors with the service, and its own delays are not the service's:
+ * the time of a request counts from when it was sent, see `timed`.
  */
 import { connect } from 'node:tls';
 
 const TICK_MS = 5;
 const MAX_CONNECTIONS = 400;
+/**
+ * Without a pool, a pause of the service for 50 ms lets 100 requests open a connection each. Their
+ * handshakes take longer than the pause, so that more requests open more connections.
+ */
+const POOL_SIZE = 150;
 /** One in this many requests uses a new connection. */
 const FRESH = 100;
 
@@ -27,8 +35,14 @@ class Connection {
     });
   }
 
+  /** Adds the connection to the idle ones when it is open. */
+  join() {
+    this.socket.once('secureConnect', () => this.#load.idle(this));
+  }
+
   send(request, text) {
     this.#pending = request;
+    request.isOnNew = this.socket.connecting || !this.socket.getProtocol();
     this.socket.write(text);
   }
 
@@ -62,10 +76,10 @@ export class Load {
   #timer;
   #sent = 0;
   /** Completed requests. */
-  results = [];
+  #results = [];
   #inFlight = new Set();
-  /** Ticks that ran late: when, and by how much. */
-  #lateTicks = [];
+  /** Times for which this process was blocked: `[fromMs, untilMs]`, in order. */
+  #blocked = [];
   /** Requests that could not be sent, because all connections were in use. */
   unsent = 0;
 
@@ -82,10 +96,11 @@ export class Load {
     let tickMs = startMs;
     this.#timer = setInterval(() => {
       const nowMs = performance.now();
-      if (nowMs - tickMs > 2 * TICK_MS) this.#lateTicks.push([nowMs, nowMs - tickMs - TICK_MS]);
+      if (nowMs - tickMs > 2 * TICK_MS) this.#blocked.push([tickMs + TICK_MS, nowMs]);
       tickMs = nowMs;
       const dueCount = ((nowMs - startMs) * this.#rate) / 1000;
       for (; count < dueCount; count++) this.#send(startMs + (count * 1000) / this.#rate);
+      if (this.#all.size < POOL_SIZE) this.#open()?.join();
     }, TICK_MS);
   }
 
@@ -99,7 +114,7 @@ export class Load {
     connection.isSingle = isSingle;
     const body = JSON.stringify(this.#bodyOf());
     const head = `POST /v1/check HTTP/1.1\r\nhost: a\r\ncontent-length: ${body.length}`;
-    const request = { dueMs, body };
+    const request = { dueMs, sentMs: performance.now(), body };
     this.#inFlight.add(request);
     connection.send(request, `${head}\r\n\r\n${body}`);
   }
@@ -111,10 +126,30 @@ export class Load {
     return connection;
   }
 
-  /** Returns the longest delay of this process since a time. */
-  longestLateMs(sinceMs) {
-    const late = this.#lateTicks.filter(([atMs]) => atMs >= sinceMs).map(([, lateMs]) => lateMs);
-    return Math.round(Math.max(0, ...late));
+  /** Returns the longest time for which this process was blocked, since a time. */
+  longestBlockedMs(sinceMs) {
+    const times = this.#blocked.filter(([fromMs]) => fromMs >= sinceMs);
+    return Math.round(Math.max(0, ...times.map(([fromMs, untilMs]) => untilMs - fromMs)));
+  }
+
+  /**
+   * Returns the completed requests that were due since a time. `tookMs` is the time from sending a
+   * request to its response, `blockedMs` how long this process was blocked meanwhile.
+   */
+  timed(sinceMs) {
+    const results = this.#results.filter(({ dueMs }) => dueMs >= sinceMs);
+    results.sort((a, b) => a.sentMs - b.sentMs);
+    let first = 0;
+    return results.map((result) => {
+      const { sentMs, endMs } = result;
+      while (this.#blocked[first]?.[1] < sentMs) first++;
+      let blockedMs = 0;
+      for (let at = first; this.#blocked[at]?.[0] < endMs; at++) {
+        const [fromMs, untilMs] = this.#blocked[at];
+        blockedMs += Math.min(untilMs, endMs) - Math.max(fromMs, sentMs);
+      }
+      return { ...result, tookMs: endMs - sentMs, blockedMs };
+    });
   }
 
   idle(connection) {
@@ -128,14 +163,14 @@ export class Load {
   }
 
   ended(request, { status, body: reply, isLost = false }) {
-    const { dueMs, body } = request;
+    const { dueMs, sentMs, isOnNew, body } = request;
     this.#inFlight.delete(request);
     const endMs = performance.now();
-    const tookMs = endMs - dueMs;
     const { key } = JSON.parse(body);
     const isDegraded = status === 503 || reply?.degraded !== undefined;
     const allowed = reply?.allowed === true;
-    this.results.push({ dueMs, endMs, tookMs, key, isLost, isDegraded, allowed });
+    const times = { dueMs, sentMs, endMs, isOnNew };
+    this.#results.push({ ...times, key, isLost, isDegraded, allowed });
   }
 
   /** Resolves when the requests in flight have completed, or after `patienceMs`. */
