@@ -18,7 +18,7 @@ const PROGRAMS = [PAGE, 'packages/server', 'packages/traffic', 'packages/cli'];
 const ENTRY = join(LIBRARY, 'lib/index.js');
 /** Must also run in a browser, like the library. */
 const LAB = 'packages/traffic/dist/lab.js';
-const MAX_BUNDLE_KB = 13.69;
+const MAX_BUNDLE_KB = 14;
 const MAX_PAGE_KB = 120;
 
 const inKb = (bytes) => (bytes / 1024).toFixed(1);

@@ -15,14 +15,14 @@ export type {
 } from './algorithms/description.ts';
 export { algorithmInfo, algorithmNames, describeKey, optionOf } from './algorithms/index.ts';
 export { DecisionRecord, jointDecision, PeekRecord } from './decision.ts';
-export { DURATION, durationCode, durationMs } from './duration.ts';
+export { DURATION, durationCode, durationMs, MAX_WINDOW_MS } from './duration.ts';
 export { expected, isInteger, isRecord } from './errors.ts';
 export { countText, durationText, windowText } from './format.ts';
 export { headerReport } from './http/header-report.ts';
 export { normalizeKey } from './http/normalize-key.ts';
 export { SingleLimitHeaders } from './http/single-limit-headers.ts';
 export { keyText, MAX_KEY_LENGTH } from './key.ts';
-export { checkAction, FAILURE_ACTIONS, MAX_WINDOW_MS } from './policy.ts';
+export { checkAction, FAILURE_ACTIONS } from './policy.ts';
 export { type CostFields, MAX_LIMITS, PolicyRegistry } from './policy-registry.ts';
 export {
   decideBySubmit,

@@ -1,7 +1,7 @@
 /** Policies: their options, and their validation when they are defined. */
 import type { LimitParams } from './algorithms/algorithm.ts';
 import { type AlgorithmName, algorithmNames, optionOf } from './algorithms/index.ts';
-import { durationMs } from './duration.ts';
+import { durationMs, MAX_WINDOW_MS } from './duration.ts';
 import {
   checkFields,
   checkInteger,
@@ -64,14 +64,13 @@ export interface Policy {
 
 const FIELDS = ['limit', 'window', 'algorithm', 'buckets', 'burst', 'costs', 'onFailure'];
 export const FAILURE_ACTIONS: readonly FailureAction[] = ['allow', 'deny', 'local', 'throw'];
-export const MAX_WINDOW_MS = 31_536e8;
 const DEFAULT_BUCKETS = 60;
 const MAX_BUCKETS = 10_000;
 
 /** Parses `'100/1m'` to the object form. */
 function optionsOf(where: string, input: unknown): PolicyOptions {
-  const parts = typeof input === 'string' && /^(\d{1,16})(\/| per )(\w+)$/.exec(input);
-  if (parts) return { limit: +parts[1], window: parts[3] };
+  const parts = typeof input === 'string' && /^(\d{1,16})(?:\/| per )(\w+)$/.exec(input);
+  if (parts) return { limit: Number(parts[1]), window: parts[2] };
   checkFields(input, FIELDS, 'ERR_INVALID_POLICY', `${where} to be text like '100/1m' or `);
   return input as PolicyOptions;
 }

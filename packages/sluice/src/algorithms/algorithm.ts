@@ -99,6 +99,8 @@ export interface QueueEstimate {
 }
 
 export interface Algorithm {
+  /** The letter that marks the algorithm in the names of Redis keys. Never change one. */
+  readonly redisTag: string;
   /** The policy option that only this algorithm has. */
   readonly option?: 'buckets' | 'burst' | undefined;
   /** Whether a state has entries besides its cells. Its third cell then belongs to them. */

@@ -17,6 +17,8 @@ function windowEnd(params: LimitParams, timeMs: number): number {
 }
 
 export const fixedWindow: Algorithm = {
+  redisTag: 'F',
+
   knownMs: (state, params) => state.cells[state.at] - params.windowMs,
 
   decide({ cells, at }, params, timeMs, cost, take, result) {

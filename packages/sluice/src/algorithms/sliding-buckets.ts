@@ -11,6 +11,7 @@ import type { AlgorithmInfo } from './description.ts';
 import { describeLog, logAlgorithm } from './sliding-log.ts';
 
 export const slidingBuckets: Algorithm = logAlgorithm({
+  redisTag: 'B',
   option: 'buckets',
   stampOf: ({ bucketMs }, timeMs) => (Math.floor(timeMs / bucketMs) + 1) * bucketMs - 1,
   startOf: ({ bucketMs }, stampMs) => stampMs - bucketMs + 1,

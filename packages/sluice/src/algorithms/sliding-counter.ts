@@ -18,6 +18,8 @@ function horizon(windowMs: number, timeMs: number): number {
 }
 
 export const slidingCounter: Algorithm = {
+  redisTag: 'C',
+
   knownMs: (state, params) => state.cells[state.at] - 2 * params.windowMs,
 
   decide(state, params, timeMs, cost, take, result) {

@@ -28,7 +28,7 @@ import {
 const TOTAL = 1;
 
 /** Maps admissions to entries. The two logs differ only in this. */
-interface Grain extends Pick<Algorithm, 'option'> {
+interface Grain extends Pick<Algorithm, 'redisTag' | 'option'> {
   /** The time of the entry that records an admission at `timeMs`. */
   stampOf(params: LimitParams, timeMs: number): number;
   /** The earliest time that the entry stamped `stampMs` records. */
@@ -78,6 +78,7 @@ export function logAlgorithm(grain: Grain): Algorithm {
   }
 
   return {
+    redisTag: grain.redisTag,
     option: grain.option,
     keepsEntries: true,
 
@@ -123,6 +124,7 @@ export function logAlgorithm(grain: Grain): Algorithm {
 }
 
 export const slidingLog: Algorithm = logAlgorithm({
+  redisTag: 'L',
   stampOf: (_params, timeMs) => timeMs,
   startOf: (_params, stampMs) => stampMs,
 });

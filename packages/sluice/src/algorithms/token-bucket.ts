@@ -28,6 +28,7 @@ function setLevel({ cells, at }: State, params: LimitParams, timeMs: number, lev
 }
 
 export const tokenBucket: Algorithm = {
+  redisTag: 'T',
   option: 'burst',
 
   knownMs: (state) => state.cells[state.at + CHARGED_AT],

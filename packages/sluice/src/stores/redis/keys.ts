@@ -9,18 +9,9 @@
  * the value. So a policy that changes its algorithm or window starts new counters, while processes
  * with the old policy still use the old ones. Parsed from the end, a name is unambiguous.
  */
-import { type AlgorithmName, optionOf } from '../../algorithms/index.ts';
+import { algorithms } from '../../algorithms/index.ts';
 import { durationCode } from '../../duration.ts';
 import type { Policy } from '../../policy.ts';
-
-/** The letter of each algorithm in names; a changed one loses all counters. */
-const TAGS: Readonly<Record<AlgorithmName, string>> = {
-  'fixed-window': 'F',
-  'sliding-log': 'L',
-  'sliding-counter': 'C',
-  'sliding-buckets': 'B',
-  'token-bucket': 'T',
-};
 
 /** Matches text that may need escaping. Faster than `UNSAFE`, but also matches surrogate pairs. */
 const MAY_NEED_ESCAPE = /[{}%\ud800-\udfff]/;
@@ -59,9 +50,10 @@ export class KeyNames {
     let suffix = this.#suffixes.get(policy);
     if (suffix === undefined) {
       const { name, algorithm, windowMs, bucketMs } = policy;
-      const buckets = optionOf(algorithm) === 'buckets' ? `/${bucketMs}` : '';
+      const { redisTag, option } = algorithms[algorithm];
+      const buckets = option === 'buckets' ? `/${bucketMs}` : '';
       const text = name.replace(UNSAFE_NAME, escapeCharacter);
-      suffix = `${text}${TAGS[algorithm]}${durationCode(windowMs)}${buckets}`;
+      suffix = `${text}${redisTag}${durationCode(windowMs)}${buckets}`;
       this.#suffixes.set(policy, suffix);
     }
     return suffix;
