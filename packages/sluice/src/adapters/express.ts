@@ -24,7 +24,11 @@ import {
   withExpressDefaults,
 } from '../http/compat/middleware-options.ts';
 import { DAY, HOUR, MINUTE, SECOND } from '../http/compat/time-constants.ts';
-import { DecisionInfo, type ExpressRateLimitOptions } from '../http/express-rate-limit.ts';
+import {
+  DecisionInfo,
+  type ExpressRateLimitOptions,
+  type RateLimitInfo,
+} from '../http/express-rate-limit.ts';
 import { expressAddress } from '../http/framework-address.ts';
 import { NodeRequestInfo, sendRejection, setHeaders, settleOnEnd } from '../http/node-server.ts';
 import { normalizeKey } from '../http/normalize-key.ts';
@@ -41,8 +45,7 @@ export type {
   LegacyStore,
 } from '../http/compat/counter-store.ts';
 export type { Logger } from '../http/compat/logger.ts';
-export type { RateLimitInfo } from '../http/express-rate-limit.ts';
-export { DAY, HOUR, ipKeyGenerator, MemoryStore, MINUTE, SECOND };
+export { DAY, HOUR, ipKeyGenerator, MemoryStore, MINUTE, type RateLimitInfo, SECOND };
 
 type Next = (error?: unknown) => void;
 type Maybe<T> = T | Promise<T>;
@@ -143,9 +146,23 @@ export interface ExpressHandler<Request, Response> {
   getKey(key: string): Promise<ClientRateLimitInfo | undefined>;
 }
 
-/** The names of these types in express-rate-limit. */
-export type Options = ExpressOptions;
-export type RateLimitRequestHandler = ExpressHandler<IncomingMessage, ServerResponse>;
+/**
+ * Types of express-rate-limit. `Options` are the options with their defaults, as `init` of a store
+ * receives them; `rateLimit` accepts a part of them.
+ */
+export type Options = ExpressOptions & UsedOptions;
+export type RateLimitRequestHandler = ReturnType<typeof rateLimit>;
+export type RateLimitExceededEventHandler = NonNullable<ExpressOptions['handler']>;
+type HandlerArguments = Parameters<RateLimitExceededEventHandler>;
+export type ValueDeterminingMiddleware<T> = (
+  request: HandlerArguments[0],
+  response: HandlerArguments[1],
+) => Maybe<T>;
+export type AugmentedRequest = HandlerArguments[0] & { [property: string]: RateLimitInfo };
+export type DraftHeadersVersion = Exclude<
+  NonNullable<ExpressRateLimitOptions<never>['standardHeaders']>,
+  boolean
+>;
 
 const ADAPTER_FIELDS = [
   ...['handler', 'statusCode', 'message', 'requestPropertyName'],

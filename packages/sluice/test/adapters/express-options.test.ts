@@ -168,6 +168,49 @@ describe('ipKeyGenerator', () => {
   });
 });
 
+describe('types of express-rate-limit', () => {
+  /** Compiles only if the types have the names and fields of express-rate-limit. */
+  class Counters implements adapter.Store {
+    windowMs = 0;
+    readonly #hits = new Map<string, number>();
+
+    init(options: adapter.Options): void {
+      this.windowMs = options.windowMs;
+    }
+
+    async increment(key: string): Promise<adapter.IncrementResponse> {
+      const totalHits = (this.#hits.get(key) ?? 0) + 1;
+      this.#hits.set(key, totalHits);
+      return { totalHits, resetTime: undefined };
+    }
+
+    async decrement(_key: string): Promise<void> {}
+
+    async resetKey(key: string): Promise<void> {
+      this.#hits.delete(key);
+    }
+  }
+
+  it('a store, options and functions written for express-rate-limit compile and work', async () => {
+    const store = new Counters();
+    const draft: adapter.DraftHeadersVersion = 'draft-7';
+    const limit: adapter.ValueDeterminingMiddleware<number> = async () => 1;
+    const handler: adapter.RateLimitExceededEventHandler = (request, response, _next, used) => {
+      const { rateLimit: info } = request as adapter.AugmentedRequest;
+      response.statusCode = used.statusCode;
+      response.end(`${info.used} of ${info.limit}`);
+    };
+    const options: Partial<adapter.Options> = { windowMs: 5000, standardHeaders: draft };
+    const logger: adapter.Logger = { error: () => {}, warn: () => {} };
+    const middleware: adapter.RateLimitRequestHandler = rateLimit({
+      ...options,
+      ...{ store, limit, handler, logger },
+    });
+    expect(store.windowMs).toBe(5000);
+    expect((await send(middleware, 2)).statuses).toEqual([200, 429]);
+  });
+});
+
 describe('exports', () => {
   it('the constants are milliseconds', () => {
     const { SECOND, MINUTE, HOUR, DAY } = adapter;
