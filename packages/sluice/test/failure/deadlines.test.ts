@@ -138,3 +138,27 @@ it.each([-3_600_000, 3_600_000])(
     expect(ended).toEqual(['before', 'after']);
   },
 );
+
+it('the timer runs for at most 50 ms after the last call, however long the deadline', async () => {
+  const ended: string[] = [];
+  const deadlines = new Deadlines(monotonicClock, 60_000);
+  const last = new Named('last', ended);
+  deadlines.start(last);
+  await pass(30);
+  deadlines.end(last);
+  await pass(20);
+  expect(vi.getTimerCount()).toBe(0);
+  deadlines.start(new Named('silent', ended));
+  await pass(59_999);
+  expect(ended).toEqual([]);
+  await pass(1);
+  expect(ended).toEqual(['silent']);
+});
+
+it('calls that follow one another share a timer', async () => {
+  const { deadlines, start } = setUp();
+  const schedule = vi.spyOn(monotonicClock, 'schedule');
+  for (let call = 0; call < 1000; call++) deadlines.end(start('x'));
+  expect(schedule).toHaveBeenCalledTimes(1);
+  schedule.mockRestore();
+});
