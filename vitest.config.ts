@@ -1,5 +1,4 @@
 import { defineConfig } from 'vitest/config';
-import { LongestFirst } from './tools/test-sequencer.ts';
 
 const source = (path: string): string => new URL(path, import.meta.url).pathname;
 
@@ -39,12 +38,7 @@ export default defineConfig({
     retry: process.env.CI ? 1 : 0,
     testTimeout: 120_000,
     hookTimeout: 120_000,
-    // The files of a worker share a process and its modules. The setup checks that they leave no
-    // global state behind.
-    isolate: false,
-    setupFiles: ['tools/test-setup.ts'],
-    sequence: { sequencer: LongestFirst },
-    // Many tests wait for real servers: six files at a time keep two cores busy.
-    maxWorkers: 6,
+    // Many tests wait for real servers: four files at a time keep two cores busy.
+    maxWorkers: 4,
   },
 });

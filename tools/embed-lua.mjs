@@ -1,5 +1,6 @@
 /**
- * Concatenates the Lua files into one script and embeds it in TypeScript.
+ * Composes the Lua scripts and embeds them in TypeScript. A line `-- include NAME` is replaced by
+ * scripts/NAME.lua, so that the general and the fast scripts share one source.
  *
  *     node tools/embed-lua.mjs           writes scripts.generated.ts
  *     node tools/embed-lua.mjs --check   exits with 1 if it is out of date
@@ -10,27 +11,45 @@ import { readFileSync, writeFileSync } from 'node:fs';
 const FOLDER = new URL('../packages/sluice/src/stores/redis/', import.meta.url);
 const TARGET = new URL('scripts.generated.ts', FOLDER);
 
-/** In order of dependency. */
-const PARTS = [
-  ...['prelude', 'fixed-window', 'log-entries', 'log-segments', 'sliding-log'],
-  ...['sliding-counter', 'sliding-buckets', 'token-bucket', 'records', 'decide'],
-];
+/** The parts of each script, in order of dependency. */
+const SCRIPTS = {
+  general: [
+    ...['prelude', 'fixed-window', 'log-entries', 'log-segments', 'sliding-log'],
+    ...['sliding-counter', 'sliding-buckets', 'token-bucket', 'records', 'decide'],
+  ],
+  fixedWindow: ['fast/fixed-window'],
+  slidingCounter: ['fast/sliding-counter'],
+  tokenBucket: ['fast/token-bucket'],
+  log: ['fast/log'],
+};
 
-/** Removes comments and indentation only, so that error messages stay readable. */
-function stripped(text) {
-  const lines = text.split('\n').map((line) => line.trim());
-  return lines.filter((line) => line !== '' && !line.startsWith('--')).join('\n');
+/** Returns the lines of a file without comments and indentation, and with its includes. */
+function linesOf(name) {
+  const text = readFileSync(new URL(`scripts/${name}.lua`, FOLDER), 'utf8');
+  return text.split('\n').flatMap((given) => {
+    const line = given.trim();
+    const [, included] = /^-- include (\S+)$/.exec(line) ?? [];
+    if (included !== undefined) return linesOf(included);
+    return line === '' || line.startsWith('--') ? [] : [line];
+  });
 }
 
 export function generated() {
-  const read = (part) => readFileSync(new URL(`scripts/${part}.lua`, FOLDER), 'utf8');
-  const script = PARTS.map((part) => stripped(read(part))).join('\n');
-  if (/[`\\]|\$\{/.test(script.replaceAll('\\0', ''))) throw new Error('Lua that needs escaping');
-  const sha = createHash('sha1').update(script).digest('hex');
-  return `/** Made of scripts/*.lua by tools/embed-lua.mjs; a test says when it is out of date. */
-export const SCRIPT_SHA = '${sha}';
+  const scripts = Object.entries(SCRIPTS).map(([name, parts]) => {
+    const text = parts.flatMap(linesOf).join('\n');
+    if (/[`\\]|\$\{/.test(text)) throw new Error('Lua that needs escaping');
+    const sha = createHash('sha1').update(text).digest('hex');
+    return `  ${name}: {\n    sha: '${sha}',\n    text: \`${text}\`,\n  },\n`;
+  });
+  return `/** Composed of the Lua files in scripts/ by tools/embed-lua.mjs. */
+export interface Script {
+  /** The SHA-1 under which Redis caches the script. */
+  readonly sha: string;
+  readonly text: string;
+}
 
-export const SCRIPT = String.raw\`${script}\`;
+export const SCRIPTS = {
+${scripts.join('')}} satisfies Readonly<Record<string, Script>>;
 `;
 }
 

@@ -86,7 +86,9 @@ export class LimiterCore {
 
   async check(name: Target, key?: Key | CallFields, options?: CallFields) {
     if (this.#sync !== undefined) return this.checkSync(name, key, options);
-    return this.#notify(await this.#decide(this.#check(name, key, options, 1)));
+    const check = this.#check(name, key, options, 1);
+    const [result] = await this.store.decide([check], this.#ownClock?.now());
+    return this.#notify(result);
   }
 
   peekSync(name: Target, key?: Key | CallFields, options?: CallFields): CheckResult {

@@ -141,8 +141,6 @@ describe('systemClock', () => {
   });
 
   afterEach(() => {
-    // First the spies: restoring one later would bring back the fake function that it replaced.
-    vi.restoreAllMocks();
     vi.useRealTimers();
   });
 

@@ -27,12 +27,6 @@ async function useTheme(page: Page, colorScheme: 'light' | 'dark'): Promise<void
   );
 }
 
-/** Rules of axe, by device. A phone shows the same elements, so rules that see layout remain. */
-const RULES: Readonly<Record<string, readonly string[] | undefined>> = {
-  desktop: undefined,
-  phone: ['color-contrast', 'scrollable-region-focusable', 'target-size'],
-};
-
 describe.each([
   ['desktop', DESKTOP],
   ['phone', PHONE],
@@ -45,10 +39,8 @@ describe.each([
 
   test.each(VIEWS)('$name has no layout faults or accessibility violations', async (view) => {
     await show(page, scenes, view);
-    // The themes differ in colours only, so the dark one is checked for contrast, and only on the
-    // desktop, since the devices have the same colours.
-    const hasDark = !view.isAlike && (device === 'desktop' || folder !== undefined);
-    const themes = hasDark ? (['light', 'dark'] as const) : (['light'] as const);
+    // The themes differ in colours only, so the dark one is checked for contrast.
+    const themes = view.isAlike ? (['light'] as const) : (['light', 'dark'] as const);
     for (const theme of themes) {
       if (theme === 'dark') await useTheme(page, theme);
       if (folder !== undefined) {
@@ -56,7 +48,7 @@ describe.each([
         await page.screenshot({ path, fullPage: true });
       }
       expect(await faultsOf(page), theme).toEqual(NO_FAULTS);
-      const rules = theme === 'light' ? RULES[device] : ['color-contrast'];
+      const rules = theme === 'light' ? undefined : ['color-contrast'];
       expect(await barriersIn(page, rules), theme).toEqual([]);
     }
     if (themes.length > 1) await useTheme(page, 'light');

@@ -29,13 +29,14 @@ function setUp(first: Reply) {
   };
   const store = redisStore(send, { onFailure: 'deny', deadlineMs: 20, denyCache: false });
   const limiter = createLimiter({ policies: { p: '5/1m' }, store });
-  /** Eight checks in one command. */
-  const eight = async (): Promise<(string | undefined)[]> => {
-    const pending = Array.from({ length: 8 }, (_, key) => limiter.check('p', `${key}`));
-    await pass(20);
+  /** Nine checks in two commands: one check that is sent at once, and eight that follow it. */
+  const nine = async (): Promise<(string | undefined)[]> => {
+    const pending = Array.from({ length: 9 }, (_, key) => limiter.check('p', `${key}`));
+    // Until no reply to the second command is expected either, which was sent some ms later.
+    await pass(25);
     return (await Promise.all(pending)).map(({ degraded }) => degraded?.reason);
   };
-  return { world, store, limiter, eight };
+  return { world, store, limiter, nine };
 }
 
 const times = <T>(count: number, value: T): T[] => Array.from({ length: count }, () => value);
@@ -50,34 +51,34 @@ describe('one command with eight checks', () => {
   ])(
     'a command with eight checks that %s is one failure; the fifth opens the breaker',
     async (_how, reply, reason) => {
-      const { store, world, eight } = setUp(reply);
-      for (let command = 1; command <= 4; command++) {
-        expect(await eight()).toEqual(times(8, reason));
-        expect([world.commands, store.breaker]).toEqual([command, 'closed']);
+      const { store, world, nine } = setUp(reply);
+      for (let commands = 2; commands <= 4; commands += 2) {
+        expect(await nine()).toEqual(times(9, reason));
+        expect([world.commands, store.breaker]).toEqual([commands, 'closed']);
       }
-      expect(await eight()).toEqual(times(8, reason));
-      expect([world.commands, store.breaker]).toEqual([5, 'open']);
+      expect(await nine()).toEqual(times(9, reason));
+      expect([world.commands, store.breaker]).toEqual([6, 'open']);
     },
   );
 
   it('a command that succeeds is one success for any number of checks', async () => {
-    const { store, world, eight } = setUp(admits);
+    const { store, world, nine } = setUp(admits);
     // With one success per check, ten failures could not be half of the last twenty.
-    for (let command = 0; command < 10; command++) {
+    for (let commands = 0; commands < 10; commands += 2) {
       world.reply = admits;
-      await eight();
+      await nine();
       expect(store.breaker).toBe('closed');
       world.reply = failing;
-      await eight();
+      await nine();
     }
     expect(store.breaker).toBe('open');
   });
 
   it('a command with a truncated reply is one failure', async () => {
-    const { store, eight } = setUp((args) => (admits(args) as unknown[]).slice(0, -2));
-    for (let command = 1; command <= 5; command++) {
+    const { store, nine } = setUp((args) => (admits(args) as unknown[]).slice(0, -2));
+    for (let commands = 1; commands <= 5; commands += 2) {
       expect(store.breaker).toBe('closed');
-      expect((await eight()).at(-1)).toBe('error');
+      expect((await nine()).at(-1)).toBe('error');
     }
     expect(store.breaker).toBe('open');
   });
@@ -90,7 +91,7 @@ describe('one lost command', () => {
   })();
 
   it.each(['adjust', 'reset', 'inspect'] as const)(
-    'a lost command with eight calls of %s is one failure',
+    'lost calls of %s are one failure per command',
     async (method) => {
       const { store, world } = setUp(lost);
       const charge = { policy: 'p', key: 'a', cost: 1, atMs: Date.now() };
@@ -102,7 +103,7 @@ describe('one lost command', () => {
       const pending = Promise.allSettled(Array.from({ length: 8 }, () => call()));
       await pass(20);
       for (const { status } of await pending) expect(status).toBe('rejected');
-      expect([world.commands, store.breaker]).toEqual([1, 'closed']);
+      expect([world.commands, store.breaker]).toEqual([2, 'closed']);
     },
   );
 });
@@ -182,7 +183,7 @@ describe('wall clock', () => {
   it.each([-7_200_000, 7_200_000])(
     'setting the wall clock by %i ms changes no deadline and no pause',
     async (jumpMs) => {
-      const { store, world, limiter, eight } = setUp(lost);
+      const { store, world, limiter, nine } = setUp(lost);
       const pending = limiter.check('p', 'a');
       await turn();
       await turn();
@@ -193,7 +194,7 @@ describe('wall clock', () => {
       expect(settled).not.toHaveBeenCalled();
       await pass(1);
       expect(settled).toHaveBeenCalledOnce();
-      for (let command = 0; command < 4; command++) await eight();
+      for (let commands = 1; commands < 5; commands += 2) await nine();
       expect(store.breaker).toBe('open');
       vi.setSystemTime(Date.now() + jumpMs);
       world.reply = admits;

@@ -29,8 +29,7 @@ export function tableModel() {
   };
   const remove = (key: string): void => {
     const row = table.find(key, state);
-    // Compares first, because `expect` is slow.
-    if (row >= 0 !== expected.delete(key)) expect.fail(`${key} has row ${row}`);
+    expect(row >= 0).toBe(expected.delete(key));
     if (row >= 0) table.remove(row);
   };
   /** Compares the values of some keys, or of all expected keys. */
@@ -38,6 +37,7 @@ export function tableModel() {
     expect(table.size).toBe(expected.size);
     for (const key of keys) {
       const value = read(key);
+      // Compares first, because `expect` is slow.
       if (value !== expected.get(key)) expect([key, value]).toEqual([key, expected.get(key)]);
     }
   };

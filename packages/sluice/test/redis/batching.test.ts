@@ -35,12 +35,81 @@ function limiterWith(options: RedisStoreOptions = {}) {
 }
 
 describe('batching', () => {
-  it('operations of one turn are sent in one command', async () => {
+  it('the first operation is sent at once, without a turn of the event loop', async () => {
+    const limiter = limiterWith();
+    await limiter.check('many', 'warm');
+    sent = [];
+    const decision = limiter.check('many', 'a');
+    expect(sent).toEqual([1]);
+    await decision;
+    const next = limiter.check('many', 'b');
+    expect(sent).toEqual([1, 1]);
+    await next;
+  });
+
+  it('callers of one command continue in one command', async () => {
+    const limiter = limiterWith();
+    const loop = async (key: string): Promise<void> => {
+      for (let call = 0; call < 5; call++) await limiter.check('many', key);
+    };
+    await Promise.all(Array.from({ length: 16 }, (_, key) => loop(`k${key}`)));
+    expect(sent).toEqual([1, 16, 16, 16, 16, 15]);
+  });
+
+  it('operations are not delayed by more than a few ms if a reply is slow', async () => {
+    const { send } = connectionOf(open.client);
+    let [calls, release] = [0, () => {}];
+    const gate = new Promise<void>((resolve) => {
+      release = resolve;
+    });
+    const slow = async (args: readonly string[], key: string): Promise<unknown> => {
+      if (calls++ === 0) await gate;
+      return send(args, key);
+    };
+    const store = redisStore(slow, { prefix: `b${opened++}:`, deadlineMs: 10_000 });
+    const limiter = createLimiter({ policies: { few: '3/1m' }, store });
+    const first = limiter.check('few', 'a');
+    // Resolves although the first reply is pending.
+    expect(await limiter.check('few', 'b')).toMatchObject({ allowed: true, remaining: 2 });
+    release();
+    expect(await first).toMatchObject({ allowed: true, remaining: 2 });
+  });
+
+  it('checks with different costs and limits of one window are sent in one command', async () => {
+    const policies = {
+      a: { limit: (key: string) => Number(key), window: '1m' },
+      b: { limit: 7, window: '1m' },
+      bucket: { limit: 5, burst: 9, window: '1m', algorithm: 'token-bucket' },
+    } as const;
+    const { send } = connectionOf(open.client);
+    const keys: number[] = [];
+    const counting = (args: readonly string[], key: string): Promise<unknown> => {
+      if (args[0] === 'EVALSHA') keys.push(Number(args[2]));
+      return send(args, key);
+    };
+    const store = redisStore(counting, { prefix: `b${opened++}:`, deadlineMs: 10_000 });
+    const limiter = createLimiter({ policies, store });
+    const decisions = await Promise.all([
+      limiter.check('b', 'first'),
+      limiter.check('a', '10', { cost: 4 }),
+      limiter.check('a', '20'),
+      limiter.peek('a', '30', { cost: 2 }),
+      limiter.check('b', 'x', { cost: 5 }),
+      limiter.check('bucket', 'x', { cost: 8 }),
+      limiter.peek('bucket', 'y'),
+    ]);
+    expect(decisions.map(({ remaining }) => remaining)).toEqual([6, 6, 19, 30, 2, 1, 9]);
+    expect(keys).toEqual([1, 4, 2]);
+  });
+
+  it('operations that wait for a reply are sent in one command', async () => {
     const limiter = limiterWith();
     const first = await limiter.check('few', 'warm');
     if (!first.allowed) throw new Error('expected to be admitted');
     sent = [];
     await Promise.all([
+      limiter.check('few', 'first'),
+      limiter.inspect('few', 'first'),
       limiter.check('few', 'a'),
       limiter.check([
         { policy: 'few', key: 'b' },
@@ -52,7 +121,7 @@ describe('batching', () => {
       limiter.check('few', 'd', { id: 'x' }),
       limiter.reset('few', 'e'),
     ]);
-    expect(sent).toEqual([1 + 2 + 1 + 1 + 1 + 2 + 2]);
+    expect(sent).toEqual([1, 1 + 1 + 2 + 1 + 1 + 1 + 2 + 2]);
   });
 
   it('a batch has a bounded number of operations', async () => {

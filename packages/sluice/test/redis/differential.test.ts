@@ -7,11 +7,11 @@ import type { Store } from '../../src/store.ts';
 import { redisStore } from '../../src/stores/redis/index.ts';
 import { longTraceFrom, resultsOf, type Trace, traceFrom } from './traces.ts';
 
-const TRACES = Number(process.env.DIFFERENTIAL_TRACES ?? 400);
+const TRACES = Number(process.env.DIFFERENTIAL_TRACES ?? 1000);
 const LONG_TRACES = Math.ceil(TRACES / 100);
 const FIRST_SEED = Number(process.env.DIFFERENTIAL_SEED ?? 1);
 const AT_ONCE = 250;
-/** Fewer, because the memory store runs a trace without yielding to the Redis client. */
+/** Fewer, because these traces are longer. */
 const LONG_AT_ONCE = 10;
 
 let server: RedisServer;
@@ -29,11 +29,12 @@ afterAll(async () => {
 });
 
 /** Describes the first step whose results differ between the stores, or returns undefined. */
-async function difference(name: string, trace: Trace): Promise<string | undefined> {
-  const [memory, redis] = await Promise.all([
-    resultsOf(trace, memoryStore(), name),
-    resultsOf(trace, store, name),
-  ]);
+function difference(
+  name: string,
+  trace: Trace,
+  memory: readonly string[],
+  redis: readonly string[],
+): string | undefined {
   const step = memory.findIndex((result, place) => result !== redis[place]);
   if (step < 0) return undefined;
   const what = JSON.stringify({ policies: trace.policies, step: trace.steps[step] });
@@ -49,9 +50,14 @@ async function differencesOf(
   const found: string[] = [];
   for (let done = 0; done < count; done += atOnce) {
     const length = Math.min(atOnce, count - done);
-    const seeds = Array.from({ length }, (_, place) => FIRST_SEED + done + place);
-    const some = await Promise.all(
-      seeds.map((seed) => difference(`${kind}-${seed}`, traceOf(seed))),
+    const names = Array.from({ length }, (_, place) => `${kind}-${FIRST_SEED + done + place}`);
+    const traces = names.map((_, place) => traceOf(FIRST_SEED + done + place));
+    const resultsIn = (open: () => Store): Promise<string[][]> =>
+      Promise.all(traces.map((trace, place) => resultsOf(trace, open(), names[place])));
+    // First in memory, because the memory store does not yield to the Redis client.
+    const [memory, redis] = [await resultsIn(() => memoryStore()), await resultsIn(() => store)];
+    const some = traces.map((trace, place) =>
+      difference(names[place], trace, memory[place], redis[place]),
     );
     found.push(...some.filter((each) => each !== undefined));
     if (count > 20_000 && (done / atOnce) % 40 === 0) console.log(`${kind}: ${done} of ${count}`);

@@ -48,12 +48,13 @@ async function setUp(onFailure: FailureAction = 'local') {
 
 it('one lost command with eight checks is one failure', async () => {
   const { store, limiter } = await setUp('deny');
-  for (let command = 1; command <= 4; command++) {
+  // The first call is sent alone, and those that wait for its reply in a second command.
+  for (let commands = 2; commands <= 4; commands += 2) {
     proxy.blackHole(true);
-    const pending = Array.from({ length: 8 }, (_, key) => limiter.check('tokens', `${key}`));
+    const pending = Array.from({ length: 9 }, (_, key) => limiter.check('tokens', `${key}`));
     const reasons = (await Promise.all(pending)).map(({ degraded }) => degraded?.reason);
-    expect(reasons).toEqual(Array(8).fill('timeout'));
-    expect([command, store.breaker]).toEqual([command, 'closed']);
+    expect(reasons).toEqual(Array(9).fill('timeout'));
+    expect([commands, store.breaker]).toEqual([commands, 'closed']);
   }
   proxy.blackHole(false);
   await vi.waitUntil(async () => !(await limiter.check('tokens', 'x')).degraded, soon);

@@ -3,31 +3,58 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 // @ts-expect-error: a tool without types of its own.
 import { generated } from '../../../../tools/embed-lua.mjs';
-import { SCRIPT, SCRIPT_SHA } from '../../src/stores/redis/scripts.generated.ts';
+import { SCRIPTS } from '../../src/stores/redis/scripts.generated.ts';
 
 const folder = new URL('../../src/stores/redis/', import.meta.url);
-const files = readdirSync(new URL('scripts/', folder));
+const files = readdirSync(new URL('scripts/', folder), { recursive: true, encoding: 'utf8' })
+  .filter((name) => name.endsWith('.lua'))
+  .map((name) => ({ name, text: readFileSync(new URL(`scripts/${name}`, folder), 'utf8') }));
+const scripts = Object.values(SCRIPTS);
 
-describe('the embedded script', () => {
-  it('the embedded script equals the joined Lua files', () => {
+describe('the embedded scripts', () => {
+  it('the embedded scripts equal the composed Lua files', () => {
     expect(readFileSync(new URL('scripts.generated.ts', folder), 'utf8')).toBe(generated());
   });
 
-  it('Redis has the embedded script under the embedded hash', () => {
-    expect(createHash('sha1').update(SCRIPT).digest('hex')).toBe(SCRIPT_SHA);
-  });
-
-  it('the script contains every Lua file, and each file has a header comment', () => {
-    for (const file of files) {
-      const text = readFileSync(new URL(`scripts/${file}`, folder), 'utf8');
-      expect(text).toMatch(/^-- /);
-      const line = text.split('\n').find((each) => /^(?:local|build)\b/.test(each));
-      expect(SCRIPT).toContain(line?.trim());
+  it('Redis has each embedded script under its embedded hash', () => {
+    for (const { text, sha } of scripts) {
+      expect(createHash('sha1').update(text).digest('hex')).toBe(sha);
     }
   });
 
-  it('the script never converts numbers to text with loss of digits', () => {
-    expect(SCRIPT).not.toMatch(/tostring\((?!problem|text|formats)/);
-    expect(SCRIPT).not.toMatch(/cjson/);
+  it('every Lua file is part of a script, and has a header comment', () => {
+    for (const { name, text } of files) {
+      expect(text, name).toMatch(/^-- /);
+      const line = text
+        .split('\n')
+        .find((each) => each !== '' && !each.startsWith('--'))
+        ?.trim();
+      expect(scripts.filter((script) => script.text.includes(line!)).length, name).toBeGreaterThan(
+        0,
+      );
+    }
+  });
+
+  it('the general script and the fast scripts share the steps of every algorithm', () => {
+    const uses = (file: string, part: string) =>
+      files.find(({ name }) => name === file)?.text.includes(`-- include shared/${part}\n`);
+    for (const name of ['fixed-window', 'sliding-counter', 'token-bucket']) {
+      expect([uses(`${name}.lua`, name), uses(`fast/${name}.lua`, name)]).toEqual([true, true]);
+    }
+    expect(uses('sliding-log.lua', 'log-decide')).toBe(true);
+    expect(uses('fast/log.lua', 'log-decide')).toBe(true);
+  });
+
+  it('no fast script creates a function', () => {
+    const { general, ...fast } = SCRIPTS;
+    expect(general.text).toMatch(/\bfunction\b/);
+    for (const { text } of Object.values(fast)) expect(text).not.toMatch(/\bfunction\b/);
+  });
+
+  it('no script converts numbers to text with loss of digits', () => {
+    for (const { text } of scripts) {
+      expect(text).not.toMatch(/tostring\((?!problem|text|formats)/);
+      expect(text).not.toMatch(/cjson/);
+    }
   });
 });

@@ -103,7 +103,8 @@ describe('a sliding log', () => {
     const stats = await server.command<string>('INFO', 'commandstats');
     const calls = (name: string): number =>
       Number(new RegExp(`cmdstat_${name}:calls=(\\d+)`).exec(stats)?.[1] ?? 0);
-    expect(calls('hget') + calls('hmget')).toBeLessThanOrEqual(6);
+    // The fast script reads the header and the oldest segment before it hands the check over.
+    expect(calls('hget') + calls('hmget')).toBeLessThanOrEqual(8);
     expect(calls('hset') + calls('hdel')).toBeLessThanOrEqual(2);
   });
 });

@@ -48,10 +48,13 @@ describe.each(shapes)('%s', (shape, clientOf) => {
   it.each(wrong)(`${shape} that %s counts as a failing store`, async (_what, reply) => {
     const store = redisStore(clientOf(reply), { onFailure: 'deny', onWarning: () => {} });
     const limiter = createLimiter({ policies: { p: '5/1m' }, store });
-    for (let command = 0; command < 5; command++) {
+    // The first of two calls is sent at once, the second one after its reply.
+    for (let commands = 0; commands < 4; commands += 2) {
       const decisions = await Promise.all([limiter.check('p', 'a'), limiter.check('p', 'b')]);
       for (const { degraded } of decisions) expect(degraded!.reason).toBe('error');
+      expect(store.breaker).toBe('closed');
     }
+    expect((await limiter.check('p', 'a')).degraded!.reason).toBe('error');
     expect(store.breaker).toBe('open');
     await store.close();
   });

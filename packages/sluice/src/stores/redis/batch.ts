@@ -1,44 +1,47 @@
 /**
- * Batches operations: all operations of one turn of the event loop are sent as one command, which
- * executes them in order. In a Cluster there is one command for each slot. The size of a batch is
- * bounded, so that Redis is never blocked for long.
+ * Sends operations to Redis: at once if no reply is pending, otherwise together with the others
+ * that wait for it (`lane.ts`). In a Cluster, each slot has its own commands. The size of a command
+ * is bounded, so that Redis is never blocked for long.
  */
 import { atEndOfTurn, monotonicClock, systemClock } from '../../clock.ts';
-import type { OnSent, Recipient, SentCommand } from '../../store.ts';
+import type { OnSent, Recipient } from '../../store.ts';
 import type { Send } from './client.ts';
-import { buildCommand, type RedisCommand } from './command.ts';
 import { domainOfSlot, slotOf } from './keys.ts';
+import { type Batch, Lane, MAX_WEIGHT } from './lane.ts';
 import type { RedisOperation } from './operation.ts';
-import { Reply } from './reply.ts';
-import { isMissingScript, isNotDone, NotSentError, type StoreReplyError } from './reply-errors.ts';
-import { SCRIPT, SCRIPT_SHA } from './scripts.generated.ts';
 import { SlowQueue } from './slow-queue.ts';
+import { hasPassed, Transmitter } from './transmitter.ts';
 
-/** Maximum weight of a batch: as many checks as Redis executes in well under a millisecond. */
-const MAX_WEIGHT = 64;
-/** Delay before the only retry of an operation that Redis has certainly not executed. */
-const RETRY_DELAY_MS = 10;
+/** Operations wait for a pending reply for one to two of these intervals at most. */
+const TICK_MS = 1;
 
 export class Batcher {
-  readonly #send: Send;
+  readonly #transmitter: Transmitter;
   readonly #isCluster: boolean;
   readonly #deadlineMs: number;
-  /** Batches to send at the end of this turn, by slot and given time. */
-  readonly #batches = new Map<string, Batch>();
-  /** The only batch if there is no Cluster and no given time. */
-  #singleBatch: Batch | undefined = undefined;
+  /** The lane of a single server. */
+  readonly #single: Lane;
+  /** Lanes of a Cluster by slot, while they have operations. */
+  readonly #lanes = new Map<number, Lane>();
   /** Queues by failure domain, because a silent node must not delay operations on other nodes. */
   readonly #slowQueues = new Map<number, SlowQueue<SlowOperation>>();
-  #scheduled = false;
+  #isSlowScheduled = false;
+  /** Whether `together` is running. */
+  #isCollecting = false;
+  /** Whether the timer runs that bounds the wait for a reply. It is not stopped, but runs out. */
+  #isTicking = false;
 
-  /** Callers wait up to `deadlineMs` for a reply, so no operation is retried after that time. */
-  constructor(send: Send, isCluster: boolean, deadlineMs: number) {
-    this.#send = send;
+  /** Calls `onFirstReply` once, when the client is connected. */
+  constructor(send: Send, isCluster: boolean, deadlineMs: number, onFirstReply?: () => void) {
     this.#isCluster = isCluster;
     this.#deadlineMs = deadlineMs;
+    const again = (operations: readonly RedisOperation[], nowMs: number | undefined): void =>
+      this.#addAll(operations, nowMs);
+    this.#transmitter = new Transmitter(send, deadlineMs, again, onFirstReply);
+    this.#single = this.#newLane(undefined);
   }
 
-  /** Sends an operation with the other operations of this turn. Resolves to its result. */
+  /** Sends an operation. Resolves to its result. */
   do<T>(operation: RedisOperation<T>, nowMs: number | undefined, onSent?: OnSent): Promise<T> {
     return new Promise<T>((succeeded, failed) => {
       const recipient = { succeeded, failed };
@@ -56,206 +59,130 @@ export class Batcher {
     this.#add(operation as RedisOperation, nowMs);
   }
 
+  /** Calls `work`, and sends the operations that it submits together, if they fit in a command. */
+  together<T>(work: () => T): T {
+    this.#isCollecting = true;
+    try {
+      return work();
+    } finally {
+      this.#isCollecting = false;
+      this.#forEachLane((lane) => {
+        if (lane.inFlight === 0 && !lane.isSettling) lane.flush();
+      });
+    }
+  }
+
   #add(operation: RedisOperation, nowMs: number | undefined): void {
     const { weight, keys } = operation;
-    const queue =
-      this.#slowQueues.size > 0 ? this.#slowQueues.get(this.#domainOf(keys[0])) : undefined;
-    if (weight > keys.length || queue?.holds(keys)) {
-      this.#slowQueueOf(keys[0]).add({
-        operation,
-        keys,
-        weight,
-        nowMs,
-        group: this.#groupOf(keys, nowMs),
-      });
-      this.#schedule();
+    const slot = this.#isCluster ? slotOf(keys[0]) : undefined;
+    if (weight > keys.length || this.#isBehindSlow(keys, slot)) {
+      this.#addSlow({ operation, keys, weight, nowMs, group: `${slot} ${nowMs}` }, slot);
       return;
     }
-    let batch = this.#batchFor(operation, nowMs);
-    if (batch.weight > 0 && batch.weight + weight > MAX_WEIGHT) {
-      this.#dispatch(batch);
-      batch = this.#batchFor(operation, nowMs);
+    const lane = this.#laneOf(slot);
+    // A reply that has not arrived within the deadline may be lost, so it is not waited for.
+    if (lane.inFlight > 0 && !lane.hasWaiting && hasPassed(lane.sentMs, this.#deadlineMs)) {
+      lane.forgetInFlight();
     }
-    batch.operations.push(operation);
-    batch.weight += weight;
-    if (batch.weight >= MAX_WEIGHT) this.#dispatch(batch);
-    else this.#schedule();
+    if (lane.isFree && !this.#isCollecting) {
+      this.#dispatch(lane, {
+        operations: [operation],
+        isFast: operation.fast !== undefined,
+        nowMs,
+      });
+      return;
+    }
+    lane.add(operation, nowMs);
+    this.#tick();
   }
 
-  #schedule(): void {
-    if (this.#scheduled) return;
-    this.#scheduled = true;
-    atEndOfTurn(() => this.#flush());
+  #newLane(slot: number | undefined): Lane {
+    return new Lane(
+      slot,
+      (lane, batch) => this.#dispatch(lane, batch),
+      () => void (slot !== undefined && this.#lanes.delete(slot)),
+    );
   }
 
-  #domainOf(key: string): number {
-    return this.#isCluster ? domainOfSlot(slotOf(key)) : 0;
+  #laneOf(slot: number | undefined): Lane {
+    if (slot === undefined) return this.#single;
+    let lane = this.#lanes.get(slot);
+    if (lane === undefined) {
+      lane = this.#newLane(slot);
+      this.#lanes.set(slot, lane);
+    }
+    return lane;
   }
 
-  #slowQueueOf(key: string): SlowQueue<SlowOperation> {
-    const domain = this.#domainOf(key);
+  #forEachLane(visit: (lane: Lane) => void): void {
+    if (!this.#isCluster) visit(this.#single);
+    else for (const lane of [...this.#lanes.values()]) visit(lane);
+  }
+
+  /** Starts the timer that sends operations whose reply to wait for is slow. */
+  #tick(): void {
+    if (this.#isTicking) return;
+    this.#isTicking = true;
+    monotonicClock.schedule(TICK_MS, () => {
+      this.#isTicking = false;
+      this.#forEachLane((lane) => {
+        if (!lane.hasWaiting) return;
+        if (lane.hasWaited) lane.flush();
+        else lane.hasWaited = true;
+        if (lane.hasWaiting) this.#tick();
+      });
+    });
+  }
+
+  #dispatch(lane: Lane, { operations, isFast, nowMs }: Batch): void {
+    lane.inFlight++;
+    lane.sentMs = systemClock.now();
+    const domain = this.#domainOf(lane.slot);
+    void this.#transmitter.transmit(operations, isFast, nowMs, domain, lane);
+  }
+
+  #domainOf(slot: number | undefined): number {
+    return slot === undefined ? 0 : domainOfSlot(slot);
+  }
+
+  #isBehindSlow(keys: readonly string[], slot: number | undefined): boolean {
+    if (this.#slowQueues.size === 0) return false;
+    return this.#slowQueues.get(this.#domainOf(slot))?.holds(keys) === true;
+  }
+
+  #addSlow(slow: SlowOperation, slot: number | undefined): void {
+    const domain = this.#domainOf(slot);
     let queue = this.#slowQueues.get(domain);
     if (queue === undefined) {
       queue = new SlowQueue(MAX_WEIGHT, this.#deadlineMs);
       this.#slowQueues.set(domain, queue);
     }
-    return queue;
+    queue.add(slow);
+    this.#scheduleSlow();
   }
 
-  /** Returns the group of an operation: only operations of one group can share a command. */
-  #groupOf(keys: readonly string[], nowMs: number | undefined): string {
-    return `${this.#isCluster ? slotOf(keys[0]) : ''} ${nowMs}`;
+  #scheduleSlow(): void {
+    if (this.#isSlowScheduled) return;
+    this.#isSlowScheduled = true;
+    atEndOfTurn(() => {
+      this.#isSlowScheduled = false;
+      // Earlier operations on the keys of slow ones must come first.
+      this.#forEachLane((lane) => lane.flush());
+      const send = (slow: readonly SlowOperation[]): Promise<void> => {
+        const [{ keys, nowMs }] = slow;
+        const domain = this.#domainOf(this.#isCluster ? slotOf(keys[0]) : undefined);
+        const operations = slow.map(({ operation }) => operation);
+        return this.#transmitter.transmit(operations, false, nowMs, domain, undefined);
+      };
+      for (const queue of this.#slowQueues.values()) queue.send(send, () => this.#scheduleSlow());
+    });
   }
 
-  #batchFor({ keys }: RedisOperation, nowMs: number | undefined): Batch {
-    if (!this.#isCluster && nowMs === undefined) {
-      this.#singleBatch ??= { operations: [], weight: 0, nowMs, id: '' };
-      return this.#singleBatch;
-    }
-    const id = this.#groupOf(keys, nowMs);
-    let batch = this.#batches.get(id);
-    if (batch === undefined) {
-      batch = { operations: [], weight: 0, nowMs, id };
-      this.#batches.set(id, batch);
-    }
-    return batch;
+  #addAll(operations: readonly RedisOperation[], nowMs: number | undefined): void {
+    this.together(() => {
+      for (const operation of operations) this.#add(operation, nowMs);
+    });
   }
-
-  #flush(): void {
-    this.#scheduled = false;
-    if (this.#singleBatch !== undefined) this.#dispatch(this.#singleBatch);
-    for (const batch of [...this.#batches.values()]) this.#dispatch(batch);
-    // Slow operations are sent last, because earlier operations on their keys must come first.
-    const send = (slow: readonly SlowOperation[]): Promise<void> =>
-      this.#sendAll(
-        slow.map(({ operation }) => operation),
-        slow[0].nowMs,
-      );
-    for (const queue of this.#slowQueues.values()) queue.send(send, () => this.#schedule());
-  }
-
-  #dispatch(batch: Batch): void {
-    if (batch === this.#singleBatch) this.#singleBatch = undefined;
-    else this.#batches.delete(batch.id);
-    void this.#sendAll(batch.operations, batch.nowMs);
-  }
-
-  /** Sends operations in one command. Resolves when the command has succeeded or failed. */
-  async #sendAll(given: readonly RedisOperation[], nowMs: number | undefined): Promise<void> {
-    const command = this.#build(given, nowMs);
-    if (command === undefined) return;
-    const { operations, args, key } = command;
-    const sent: InFlightCommand = {
-      operations,
-      nowMs,
-      sentMs: systemClock.now(),
-      startedMs: monotonicClock.now(),
-      command: { domain: this.#domainOf(key), outcome: undefined },
-    };
-    for (const { recipient } of operations) recipient.sent?.(sent.command);
-    await this.#evaluate(args, key).then(
-      (value) => this.#complete(sent, value),
-      (error) => this.#failAll(sent, error),
-    );
-  }
-
-  /**
-   * Returns one command for these operations. An operation that cannot be encoded fails with a
-   * `NotSentError`, and the command has the remaining ones. Returns undefined if there are none.
-   */
-  #build(
-    operations: readonly RedisOperation[],
-    nowMs: number | undefined,
-  ): RedisCommand | undefined {
-    try {
-      return buildCommand(operations, nowMs);
-    } catch (error) {
-      if (operations.length === 1) {
-        operations[0].recipient.failed(new NotSentError(error));
-        return undefined;
-      }
-    }
-    const valid = operations.filter((each) => this.#build([each], nowMs) !== undefined);
-    return valid.length === 0 ? undefined : buildCommand(valid, nowMs);
-  }
-
-  /**
-   * Reads the complete reply before it completes any operation, because a malformed part means that
-   * the command has failed. An error about one key is not a failure of the command.
-   */
-  #complete(sent: InFlightCommand, value: unknown): void {
-    let reply: Reply;
-    try {
-      reply = new Reply(value, sent.sentMs);
-    } catch (error) {
-      sent.command.outcome = 'failed';
-      for (const { recipient } of sent.operations) recipient.failed(error);
-      return;
-    }
-    const results: unknown[] = [];
-    let isBroken = false;
-    for (const operation of sent.operations) {
-      try {
-        results.push(operation.read(reply));
-      } catch (error) {
-        results.push(new FailedResult(error));
-        isBroken ||= !(error as Partial<StoreReplyError> | undefined)?.isOfKey;
-      }
-    }
-    sent.command.outcome = isBroken ? 'failed' : 'replied';
-    for (let index = 0; index < results.length; index++) {
-      const [operation, result] = [sent.operations[index], results[index]];
-      if (result instanceof FailedResult) this.#fail(operation, sent, result.error);
-      else operation.recipient.succeeded(result);
-    }
-  }
-
-  #failAll(sent: InFlightCommand, error: unknown): void {
-    sent.command.outcome = 'failed';
-    for (const operation of sent.operations) this.#fail(operation, sent, error);
-  }
-
-  /**
-   * Retries an operation once if Redis has certainly not executed it and the deadline has not
-   * passed. A retry in other cases might execute the operation twice, or too late.
-   */
-  #fail(operation: RedisOperation, { nowMs, startedMs }: InFlightCommand, error: unknown): void {
-    const notDone = isNotDone(error);
-    const isLate = monotonicClock.now() - startedMs + RETRY_DELAY_MS >= this.#deadlineMs;
-    if (operation.isRetried || isLate || !notDone) {
-      operation.recipient.failed(notDone ? Object.assign(error as Error, { notDone }) : error);
-      return;
-    }
-    operation.isRetried = true;
-    monotonicClock.schedule(RETRY_DELAY_MS, () => this.#add(operation, nowMs));
-  }
-
-  /** Sends the hash of the script. Sends its text only if Redis does not have the script. */
-  async #evaluate(args: readonly string[], key: string): Promise<unknown> {
-    try {
-      return await this.#send(['EVALSHA', SCRIPT_SHA, ...args], key);
-    } catch (error) {
-      if (!isMissingScript(error)) throw error;
-      return await this.#send(['EVAL', SCRIPT, ...args], key);
-    }
-  }
-}
-
-/** A command in flight. */
-interface InFlightCommand {
-  readonly operations: readonly RedisOperation[];
-  readonly nowMs: number | undefined;
-  /** When it was sent, by the system clock, for cached denials. */
-  readonly sentMs: number;
-  /** When it was sent, by the monotonic clock. */
-  readonly startedMs: number;
-  /** Passed to recipients. Has no operations, because circuit breakers keep the last command. */
-  readonly command: SentCommand;
-}
-
-/** The error of an operation, among the results of a reply. */
-class FailedResult {
-  constructor(readonly error: unknown) {}
 }
 
 /** An operation in a `SlowQueue`. */
@@ -265,12 +192,4 @@ interface SlowOperation {
   readonly weight: number;
   readonly nowMs: number | undefined;
   readonly group: string;
-}
-
-/** Operations that will be sent as one command. */
-interface Batch {
-  readonly operations: RedisOperation[];
-  readonly nowMs: number | undefined;
-  readonly id: string;
-  weight: number;
 }

@@ -147,7 +147,7 @@ function fromIoredis(client: IoredisLike): Connection {
   return {
     // iovalkey and ioredis 5 find the keys of a command only if its name is in lower case. Without
     // the keys, a Cluster client sends the command to any node.
-    send: ([command, ...args]) => client.call(command.toLowerCase(), args),
+    send: (args) => client.call(args[0].toLowerCase(), args.slice(1)),
     info: () => client.call('INFO', ['memory']),
     isCluster: client.isCluster === true,
     warnings: ioredisWarnings(client),

@@ -1,28 +1,70 @@
 /**
- * Builds one command from several operations: the arguments of decide.lua. Consecutive operations
- * that differ only in their keys and ids share one argument, a run.
+ * Builds one command from several operations: the arguments of a fast script (fast-begin.lua) or of
+ * the general script (decide.lua).
  */
 import { REPEATABLE_KINDS, type RedisOperation } from './operation.ts';
+import { SCRIPTS, type Script } from './scripts.generated.ts';
 
-export function buildCommand(
+export interface RedisCommand {
+  readonly script: Script;
+  /** The command, with the hash of the script: `EVALSHA`, hash, number of keys, keys, arguments. */
+  readonly args: string[];
+}
+
+const timeText = (nowMs: number | undefined): string => (nowMs === undefined ? '' : String(nowMs));
+
+/** Builds a command for checks and peeks of one group, see `FastFormat`. */
+export function buildFastCommand(
   operations: readonly RedisOperation[],
   nowMs: number | undefined,
 ): RedisCommand {
-  const command = new CommandBuilder();
+  const { script, window } = operations[0].fast!;
+  const args = ['EVALSHA', script.sha, String(operations.length)];
+  for (const { keys } of operations) args.push(keys[0]);
+  args.push(timeText(nowMs), window);
+  pushNumbers(args, operations[0]);
+  if (haveSameNumbers(operations)) return { script, args };
+  for (let place = 1; place < operations.length; place++) pushNumbers(args, operations[place]);
+  return { script, args };
+}
+
+/** Whether one set of numbers is enough for all keys. */
+function haveSameNumbers(operations: readonly RedisOperation[]): boolean {
+  const { kind, limits } = operations[0];
+  const [{ params, cost }] = limits;
+  for (let place = 1; place < operations.length; place++) {
+    const { kind: otherKind, limits: others } = operations[place];
+    const [{ params: own, cost: otherCost }] = others;
+    if (otherKind !== kind || otherCost !== cost) return false;
+    if (own === params) continue;
+    if (own.limit !== params.limit || own.capacity !== params.capacity) return false;
+    if (own.bucketMs !== params.bucketMs) return false;
+  }
+  return true;
+}
+
+function pushNumbers(args: string[], { kind, limits, fast }: RedisOperation): void {
+  const [{ params, cost }] = limits;
+  // Templates throw for symbols, which `String` accepts.
+  args.push(`${params.limit}`, `${kind === 'peek' ? -1 - cost : cost}`);
+  if (fast?.third !== undefined) args.push(`${fast.third(params)}`);
+}
+
+/**
+ * Builds a command for any operations. Consecutive operations that differ only in their keys and
+ * ids share one argument, a run.
+ */
+export function buildGeneralCommand(
+  operations: readonly RedisOperation[],
+  nowMs: number | undefined,
+): RedisCommand {
+  const command = new GeneralCommandBuilder();
   for (const operation of operations) command.add(operation);
-  const { keys } = command;
-  return { operations, args: [String(keys.length), ...command.args(nowMs)], key: keys[0] };
+  return { script: SCRIPTS.general, args: command.args(nowMs) };
 }
 
-export interface RedisCommand {
-  readonly operations: readonly RedisOperation[];
-  readonly args: readonly string[];
-  /** The key that determines the node in a Cluster. */
-  readonly key: string;
-}
-
-class CommandBuilder {
-  readonly keys: string[] = [];
+class GeneralCommandBuilder {
+  readonly #keys: string[] = [];
   readonly #policies: string[] = [];
   readonly #runs: string[] = [];
   /** Ids of the operations of the current run. */
@@ -34,7 +76,7 @@ class CommandBuilder {
   #count = 0;
 
   add(operation: RedisOperation): void {
-    for (const key of operation.keys) this.keys.push(key);
+    for (const key of operation.keys) this.#keys.push(key);
     if (this.#first === undefined || !canShareRun(this.#first, operation)) {
       this.#endRun();
       this.#first = operation;
@@ -45,9 +87,11 @@ class CommandBuilder {
 
   args(nowMs: number | undefined): string[] {
     this.#endRun();
-    const now = nowMs === undefined ? '' : String(nowMs);
-    const { length } = this.#policies;
-    return [...this.keys, now, String(length), ...this.#policies, ...this.#runs];
+    const [keys, policies] = [this.#keys, this.#policies];
+    return [
+      ...['EVALSHA', SCRIPTS.general.sha, String(keys.length), ...keys],
+      ...[timeText(nowMs), String(policies.length), ...policies, ...this.#runs],
+    ];
   }
 
   #endRun(): void {

@@ -9,13 +9,7 @@ import {
 } from '../../failure/guarded-store.ts';
 import { emitWarning, warnOnError } from '../../warning.ts';
 import { Batcher } from './batch.ts';
-import {
-  type Connection,
-  connectionOf,
-  type RedisClient,
-  type RedisWarning,
-  type Send,
-} from './client.ts';
+import { type Connection, connectionOf, type RedisClient, type RedisWarning } from './client.ts';
 import { DenyCache } from './deny-cache.ts';
 import { evictionWarning, parseServerInfo } from './eviction-policy.ts';
 import { KeyNames } from './keys.ts';
@@ -80,22 +74,6 @@ function createDenyCache(options: DenyCacheOptions | false | undefined): DenyCac
   return new DenyCache(maxMs, maxKeys);
 }
 
-/**
- * Returns a `send` that calls `onReply` once, after the first reply, when the client is connected.
- * Async, so that it rejects if the client throws.
- */
-function withFirstReply(send: Send, onReply: () => void): Send {
-  let isFirst = true;
-  return async (args, key) => {
-    const reply = await send(args, key);
-    if (isFirst) {
-      isFirst = false;
-      onReply();
-    }
-    return reply;
-  };
-}
-
 function checkOption(isValid: boolean, what: string, value: unknown): void {
   if (!isValid) throw expected('ERR_INVALID_OPTION', what, value);
 }
@@ -127,11 +105,8 @@ export function redisStore(client: RedisClient, options: RedisStoreOptions = {})
     for (const warning of connectedWarnings?.() ?? []) warn(warning);
     void checkEviction(info, warn);
   };
-  const batcher = new Batcher(
-    withFirstReply(send, onFirstReply),
-    isCluster,
-    failure.deadlineMs ?? DEFAULT_DEADLINE_MS,
-  );
+  const deadlineMs = failure.deadlineMs ?? DEFAULT_DEADLINE_MS;
+  const batcher = new Batcher(send, isCluster, deadlineMs, onFirstReply);
   const [names, denials] = [new KeyNames(prefix), createDenyCache(denyCache)];
   return withFailurePolicy(new RedisStore(batcher, isCluster, names, denials, onReady), failure);
 }

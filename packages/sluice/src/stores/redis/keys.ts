@@ -30,6 +30,9 @@ const escapeCharacter = (character: string): string =>
 export class KeyNames {
   readonly #prefix: string;
   readonly #suffixes = new WeakMap<Policy, string>();
+  /** The last policy and its suffix: most callers use the same one repeatedly. */
+  #lastPolicy: Policy | undefined = undefined;
+  #lastSuffix = '';
 
   constructor(prefix: string) {
     this.#prefix = prefix;
@@ -38,7 +41,11 @@ export class KeyNames {
   /** Returns the name of the Redis key with the counter of a policy and a key. */
   of(policy: Policy, key: string): string {
     const text = MAY_NEED_ESCAPE.test(key) ? key.replace(UNSAFE, escapeCharacter) : key;
-    return `${this.#prefix}{${text}}${this.#suffix(policy)}`;
+    if (policy !== this.#lastPolicy) {
+      this.#lastSuffix = this.#suffix(policy);
+      this.#lastPolicy = policy;
+    }
+    return `${this.#prefix}{${text}}${this.#lastSuffix}`;
   }
 
   /** Returns the name of the Redis key with the ids and used receipts of a limit. */

@@ -1,6 +1,7 @@
-/** The base class of operations of decide.lua. */
+/** The base class of operations of the scripts. */
 import { algorithms } from '../../algorithms/index.ts';
 import type { Limit, Recipient } from '../../store.ts';
+import type { FastFormat } from './fast-scripts.ts';
 import type { Reply } from './reply.ts';
 
 /** A sliding log with more entries than this is stored as a hash, see sliding-log.lua. */
@@ -20,6 +21,8 @@ export const REPEATABLE_KINDS: readonly Kind[] = ['check', 'peek', 'once', 'forg
 export abstract class RedisOperation<T = unknown> {
   /** Whether it has been retried. */
   isRetried = false;
+  /** Set for a check or peek of one limit that has not been handed over to the general script. */
+  fast: FastFormat | undefined = undefined;
   recipient!: Recipient<T>;
 
   constructor(
@@ -40,6 +43,7 @@ export abstract class RedisOperation<T = unknown> {
    */
   get weight(): number {
     const { kind, limits, keys } = this;
+    if (this.fast !== undefined) return 1;
     if (REPEATABLE_KINDS.includes(kind) || !limits.some(canBeLong)) return keys.length;
     return kind === 'inspect' ? 64 : 22 * limits.length;
   }

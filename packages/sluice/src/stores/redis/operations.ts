@@ -14,6 +14,7 @@ import {
   receiptLifetimeMs,
 } from '../../store.ts';
 import type { DenyCache } from './deny-cache.ts';
+import { fastFormatOf } from './fast-scripts.ts';
 import { type Kind, RedisOperation } from './operation.ts';
 import type { Reply } from './reply.ts';
 
@@ -30,6 +31,7 @@ export class CheckOperation extends RedisOperation<readonly CheckResult[]> {
     id?: string,
   ) {
     super(kind, limits, keys, kind === 'once' ? ` ${rememberMs}` : '', id);
+    if (kind !== 'once' && limits.length === 1) this.fast = fastFormatOf(limits[0].policy);
   }
 
   override read(reply: Reply): readonly CheckResult[] {

@@ -55,7 +55,7 @@ export class RedisStore implements Store {
   }
 
   decide(checks: readonly Check[], nowMs?: number): Promise<readonly CheckResult[]> {
-    return decideBySubmit(this, checks, nowMs);
+    return this.#batcher.together(() => decideBySubmit(this, checks, nowMs));
   }
 
   submit(
@@ -155,17 +155,13 @@ export class RedisStore implements Store {
     decisions: LimitDecision[],
     nowMs: number | undefined,
   ): Promise<void> {
-    await Promise.all(
-      indexes.map(async (index) => {
-        const done = this.#adjustOne(refundOf(limits[index], decisions[index].atMs), nowMs);
-        const peek = this.#batcher.do(
-          new CheckOperation('peek', [limits[index]], [keys[index]], undefined),
-          nowMs,
-        );
-        const [, [result]] = await Promise.all([done, peek]);
-        decisions[index] = result.limits[0];
-      }),
-    );
+    const refund = async (index: number): Promise<void> => {
+      const done = this.#adjustOne(refundOf(limits[index], decisions[index].atMs), nowMs);
+      const peek = new CheckOperation('peek', [limits[index]], [keys[index]], undefined);
+      const [, [result]] = await Promise.all([done, this.#batcher.do(peek, nowMs)]);
+      decisions[index] = result.limits[0];
+    };
+    await Promise.all(this.#batcher.together(() => indexes.map(refund)));
   }
 
   /** Deletes the records of a reservation's idempotency id. */
@@ -187,9 +183,10 @@ export class RedisStore implements Store {
     nowMs?: number,
     onSent?: OnSent,
   ): Promise<readonly number[]> {
-    const results = await Promise.allSettled(
+    const all = this.#batcher.together(() =>
       adjustments.map((adjustment) => this.#adjustOne(adjustment, nowMs, onSent)),
     );
+    const results = await Promise.allSettled(all);
     const failures = results.filter((result) => result.status === 'rejected');
     if (failures.length === 0) {
       return results.map((result) => (result as PromiseFulfilledResult<number>).value);

@@ -1,7 +1,14 @@
 import { isInteger } from '../../errors.ts';
 import { StoreReplyError } from './reply-errors.ts';
 
-/** Reads the reply of decide.lua value by value. */
+/** Thrown instead of a value if a fast script has not decided a check, see fast-begin.lua. */
+export class HandedOver {
+  readonly isOfKey = true;
+}
+
+const HANDED_OVER = new HandedOver();
+
+/** Reads the reply of a script value by value. */
 export class Reply {
   readonly #values: readonly unknown[];
   #at = 1;
@@ -17,7 +24,8 @@ export class Reply {
   ) {
     if (!Array.isArray(value)) throw new StoreReplyError('Expected a list from Redis');
     this.#values = value;
-    this.nowMs = Number(textOf(value[0]) || Number.NaN);
+    const time: unknown = value[0];
+    this.nowMs = typeof time === 'number' ? time : Number(textOf(time) || Number.NaN);
     if (!isInteger(this.nowMs, 0)) throw new StoreReplyError('Expected a time from Redis');
   }
 
@@ -36,6 +44,7 @@ export class Reply {
   #parse(value: unknown): number {
     if (this.#broken !== undefined) throw this.#broken;
     const text = textOf(value);
+    if (text === '>') throw HANDED_OVER;
     if (text.startsWith('!')) throw new StoreReplyError(text.slice(1));
     if (typeof value === 'object' && !ArrayBuffer.isView(value)) throw this.#break(value);
     if (/^-?\d+$/.test(text)) return Number(text);

@@ -1,28 +1,39 @@
-/** Made of scripts/*.lua by tools/embed-lua.mjs; a test says when it is out of date. */
-export const SCRIPT_SHA = '490f5876c9de6398cfd9786e70f6be85a6d91e5f';
+/** Composed of the Lua files in scripts/ by tools/embed-lua.mjs. */
+export interface Script {
+  /** The SHA-1 under which Redis caches the script. */
+  readonly sha: string;
+  readonly text: string;
+}
 
-export const SCRIPT = String.raw`local floor, ceil, min, max = math.floor, math.ceil, math.min, math.max
-local call, pack, unpackAll = redis.call, cmsgpack.pack, cmsgpack.unpack
+export const SCRIPTS = {
+  general: {
+    sha: '59df3298d19b59c34df37fced4ef14d4fcee5134',
+    text: `local floor, ceil, min, max = math.floor, math.ceil, math.min, math.max
+local call = redis.call
 local MOST = 9007199254740991
 local function whole(text)
 local number = tonumber(text)
 if number and number % 1 == 0 and number >= -MOST and number <= MOST then return number end
 error('ERR expected an integer, got ' .. tostring(text))
 end
-local now, outliveMs
+local now, outliveMs = nil, 0
 if ARGV[1] == '' then
 local time = call('TIME')
-now, outliveMs = time[1] * 1000 + floor(time[2] / 1000), 0
+local micros = time[2] + 0
+now = time[1] * 1000 + (micros - micros % 1000) / 1000
 else
-now, outliveMs = whole(ARGV[1]), 3600000
+now, outliveMs = tonumber(ARGV[1]), 3600000
+if not (now and now % 1 == 0 and now >= 0 and now <= MOST) then
+error('ERR expected a time in ms, got ' .. ARGV[1])
 end
-local lastExpiresMs, lastLifetime
-local function lifetime(expiresMs)
-if expiresMs ~= lastExpiresMs then
-lastExpiresMs = expiresMs
-lastLifetime = string.format('%.0f', max(expiresMs - now, 1) + outliveMs)
 end
-return lastLifetime
+local set, lastExpires, lastTtl = call, nil, nil
+local function lifetime(expires)
+if expires ~= lastExpires then
+lastExpires = expires
+lastTtl = string.format('%.0f', max(expires - now, 1) + outliveMs)
+end
+return lastTtl
 end
 local function notCounter(key)
 error('ERR not a counter of this limiter: ' .. key, 0)
@@ -30,26 +41,27 @@ end
 local function notLog(key)
 error('ERR not a log of this limiter: ' .. key, 0)
 end
-local function cellsOf(value)
-local a, b, c, more = unpackAll(value)
-local isValid = a >= 0 and a <= MOST and b >= -MOST and b <= MOST and c >= 0 and c <= MOST
-if isValid and more == nil and a % 1 + b % 1 + c % 1 == 0 then return a, b, c end
-end
-local function readCells(key, state)
+local function readCells(key)
 local value = redis.pcall('GET', key)
-if not value then
-state.expires = nil
-return nil
-end
-local isRead, a, b, c = pcall(cellsOf, value)
-if not isRead or not a then notCounter(key) end
+if not value then return nil end
+local isCells, a, b, c, more = pcall(cmsgpack.unpack, value)
+isCells = isCells and more == nil
+and type(a) == 'number' and type(b) == 'number' and type(c) == 'number'
+and a >= 0 and a <= MOST and b >= -MOST and b <= MOST and c >= 0 and c <= MOST
+and a % 1 + b % 1 + c % 1 == 0
+if not isCells then notCounter(key) end
 return a, b, c
 end
-local function writeCells(key, state, expiresMs, a, b, c)
-if state.expires == expiresMs then
-call('SET', key, pack(a, b, c), 'KEEPTTL')
+local function writeCells(key, expired, expires, a, b, c)
+local written
+if expired == expires then
+written = set('SET', key, cmsgpack.pack(a, b, c), 'KEEPTTL')
 else
-call('SET', key, pack(a, b, c), 'PX', lifetime(expiresMs))
+if expires ~= lastExpires then
+lastExpires = expires
+lastTtl = string.format('%.0f', max(expires - now, 1) + outliveMs)
+end
+written = set('SET', key, cmsgpack.pack(a, b, c), 'PX', lastTtl)
 end
 end
 local function adjusted(before, delta, params)
@@ -63,73 +75,87 @@ return (window + 1) * params.window
 end
 return {
 read = function(key, state, params)
-local window, used = readCells(key, state)
-if not window then return nil end
-if used < 0 or used > params.most then notCounter(key) end
-state.window, state.used, state.expires = window, used, expires(window, params)
-return window * params.window
+local a, b, c = readCells(key)
+if not a then return nil end
+local isCells, length, newest, used, known, expired = true, params.window, nil, nil, nil, nil
+if isCells and b >= 0 and b * length <= MOST then
+newest, used, known, expired = a, b, a * length, (a + 1) * length
+else
+isCells = false
+end
+if not isCells then notCounter(key) end
+state.newest, state.used, state.expired = newest, used, expired
+return known
 end,
 blank = function(state, params, time)
-state.window, state.used, state.expires = floor(time / params.window), 0, nil
+state.newest, state.used, state.expired = floor(time / params.window), 0, nil
 return state
 end,
 write = function(key, state, params)
-local window = state.window
-writeCells(key, state, expires(window, params), window, state.used, 0)
+writeCells(key, state.expired, expires(state.newest, params), state.newest, state.used, 0)
 end,
 decide = function(state, params, time, cost, take)
-local window = floor(time / params.window)
-local left = expires(window, params) - time
-local used = state.window == window and state.used or 0
+local limit, length, newest, used = params.limit, params.window, state.newest, state.used
+local window = floor(time / length)
+local left = (window + 1) * length - time
+if newest ~= window then newest, used = window, 0 end
 local wait = 0
-if used + cost > params.limit then
+if used + cost > limit then
 wait = left
 elseif take then
 used = used + cost
-state.window, state.used = window, used
 end
-return wait, params.limit - used, used > 0 and left or 0
+local free, reset = limit - used, used > 0 and left or 0
+if take and wait == 0 then state.newest, state.used = newest, used end
+return wait, free, reset
 end,
 adjust = function(state, params, time, charged, delta)
 local window = floor(charged / params.window)
-if window ~= state.window or expires(window, params) <= time then return 0 end
+if window ~= state.newest or expires(window, params) <= time then return 0 end
 local change
 state.used, change = adjusted(state.used, delta, params)
 return change
 end,
 cells = function(state, params)
-return expires(state.window, params), state.used, 0
+return expires(state.newest, params), state.used, 0
 end,
 }
 end
 local function buildChunks()
+local FULL, MOST_IN_STRING, SLACK_MS, ROOM = 36, 252, 900, 4
+local HEADER, HEADER_SIZE = '>BBI7I7I7I7', 30
+local LONG_HEADER, LONG_HEADER_SIZE = '>BBI7I7I7I7I7I7I7', 51
+local REST, REST_SIZE = '>I7I7I7I4I4I4BI4I7BBI7B', 55
+local ENTRY_FORMATS = '>I1I1>I2I2>I3I3>I4I4>I5I5>I6I6>I7I7'
 local toBytes, fromBytes = struct.pack, struct.unpack
-local FORMATS = { '>I1I1', '>I2I2', '>I3I3', '>I4I4', '>I5I5', '>I6I6', '>I7I7' }
-local LARGEST = { 255, 65535, 16777215, 4294967295, 1099511627775, 281474976710655, MOST }
 local chunks = {}
 function chunks.widthFor(number)
-for width = 1, 6 do
-if number <= LARGEST[width] then return width end
-end
-return 7
+local width
+width = 1
+while width < 7 and number > 256 ^ width - 1 do width = width + 1 end
+return width
 end
 function chunks.setWidth(chunk, width)
-chunk.width, chunk.size = width, 2 * width
-chunk.format, chunk.most = FORMATS[width], LARGEST[width]
-return chunk.format
+local isWidth, entrySize, format, largest
+isWidth = width >= 1 and width <= 7
+entrySize, format = 2 * width, string.sub(ENTRY_FORMATS, 5 * width - 4, 5 * width)
+largest = width < 7 and 256 ^ width - 1 or MOST
+chunk.width, chunk.size, chunk.format, chunk.most = width, entrySize, format, largest
+return isWidth
 end
 function chunks.at(chunk, index)
 local time, total = fromBytes(chunk.format, chunk.bytes, chunk.start + index * chunk.size + 1)
 return chunk.base + time, chunk.origin + total
 end
 function chunks.seek(chunk, index, edge, needed)
-local bytes, first, size, format = chunk.bytes, chunk.start + 1, chunk.size, chunk.format
-local low, high, stride = index - 1, chunk.count, 1
-edge, needed = edge - chunk.base, needed - chunk.origin
+local bytes, from, entrySize, format = chunk.bytes, chunk.start + 1, chunk.size, chunk.format
+local count, after = chunk.count, edge - chunk.base
+needed = needed - chunk.origin
+local low, high, stride = index - 1, count, 1
 while low + 1 < high do
 local middle = min(low + stride, floor((low + high) / 2))
-local time, total = fromBytes(format, bytes, first + middle * size)
-if time <= edge or total < needed then
+local entryTime, entryTotal = fromBytes(format, bytes, from + middle * entrySize)
+if entryTime <= after or entryTotal < needed then
 low, stride = middle, stride * 2
 elseif middle == low + 1 then
 break
@@ -137,7 +163,8 @@ else
 high, stride = middle, MOST
 end
 end
-return low + 1
+index = low + 1
+return index
 end
 function chunks.numbers(chunk, index)
 local count = 2 * (chunk.count - index)
@@ -165,9 +192,15 @@ end
 return chunks
 end
 local function buildSegments(chunks)
-local toBytes, fromBytes, at, seek = struct.pack, struct.unpack, chunks.at, chunks.seek
+local at, seek = chunks.at, chunks.seek
+local FULL, MOST_IN_STRING, SLACK_MS, ROOM = 36, 252, 900, 4
+local HEADER, HEADER_SIZE = '>BBI7I7I7I7', 30
+local LONG_HEADER, LONG_HEADER_SIZE = '>BBI7I7I7I7I7I7I7', 51
+local REST, REST_SIZE = '>I7I7I7I4I4I4BI4I7BBI7B', 55
+local ENTRY_FORMATS = '>I1I1>I2I2>I3I3>I4I4>I5I5>I6I6>I7I7'
+local toBytes, fromBytes = struct.pack, struct.unpack
 local RECORD, RECORD_SIZE, ORIGIN_SIZE = '>I4I7BB', 13, 7
-local FULL, PURGED, SLICE = 252, 64, 500
+local FULL_SEGMENT, PURGED, SLICE = 252, 64, 500
 local segments = {}
 local function load(log)
 if log.records then return end
@@ -335,7 +368,7 @@ log.records = log.records
 log.origins = log.origins .. toBytes('>I7', chunk.origin)
 log.number, log.segments, log.filed = log.number + 1, log.segments + 1, 0
 log.isFiled, log.chunk = true, nil
-merge(log, log.segments - 2, FULL / 2)
+merge(log, log.segments - 2, FULL_SEGMENT / 2)
 end
 for index = 1, #numbers, 2 do
 numbers[index], numbers[index + 1] = numbers[index] - later, numbers[index + 1] - less
@@ -351,7 +384,7 @@ log.records, log.origins, log.segments, log.dead, log.number = '', '', 0, 0, 0
 log.written, log.deleted, log.filed, log.skipped, log.chunk = {}, {}, 0, 0, nil
 log.isLong, log.isFiled, log.isHash = true, false, false
 log.headNumber, log.headBase, log.headCount, log.headWidth, log.headOrigin = 0, 0, 0, 0, 0
-elseif log.filed + log.count > FULL then
+elseif log.filed + log.count > FULL_SEGMENT then
 segments.close(log, chunks.widthFor(1.25 * max(log.newest - log.base, log.total - log.origin)))
 end
 local bytes = log.filed > 0 and chunkAt(log, log.segments).bytes or ''
@@ -385,7 +418,7 @@ log.origin, log.upTo = log.origin + by, log.upTo + by
 if #numbers > 0 then
 chunks.fill(chunk, numbers)
 store(log, place, 1, chunk)
-if isGone and not merge(log, place, FULL / 2) then merge(log, place - 1, FULL / 2) end
+if isGone and not merge(log, place, FULL_SEGMENT / 2) then merge(log, place - 1, FULL_SEGMENT / 2) end
 else
 remove(log, place, chunk.number)
 if place == log.dead then log.skipped = 0 end
@@ -439,7 +472,6 @@ log.records = string.sub(log.records, count * RECORD_SIZE + 1)
 log.origins = string.sub(log.origins, count * ORIGIN_SIZE + 1)
 log.segments, log.dead, log.isFiled, log.chunk = log.segments - count, log.dead - count, true, nil
 end
-local REST, REST_SIZE = '>I7I7I7I4I4I4BI4I7BBI7B', 55
 function segments.unfold(log)
 if #log.bytes < log.start + REST_SIZE then notLog(log.key) end
 log.base, log.origin, log.upTo, log.segments, log.dead, log.number, log.filed, log.headNumber,
@@ -450,12 +482,20 @@ log.records, log.origins, log.chunk, log.written, log.deleted = nil, nil, nil, {
 local count = log.dead == log.segments and log.filed or log.headCount
 if log.dead > log.segments or log.skipped >= count then notLog(log.key) end
 end
-function segments.write(key, log, header, isExtended)
+function segments.write(key, log, isExtended)
 if log.dead > 0 then purge(log) end
-header = header .. toBytes(REST, log.base, log.origin, log.upTo, log.segments, log.dead,
-log.number, log.filed, log.headNumber, log.headBase, log.headCount, log.headWidth,
-log.headOrigin, log.skipped)
-local fields = { 'h', header .. string.sub(log.bytes, log.start + 1) }
+local width, expires, latest, before = log.width, log.expires, log.known, log.before
+local oldest, first, newest, total = log.oldest, log.first, log.newest, log.total
+local base, origin, upTo, segments, dead = log.base, log.origin, log.upTo, log.segments, log.dead
+local number, filed, closedNumber, closedBase = log.number, log.filed, log.headNumber, log.headBase
+local closedCount, closedWidth = log.headCount, log.headWidth
+local closedOrigin, skipped = log.headOrigin, log.skipped
+local entries = string.sub(log.bytes, log.start + 1)
+local text = toBytes(LONG_HEADER, 104, width, expires, latest, before, oldest, first, newest, total)
+.. toBytes(REST, base, origin, upTo, segments, dead, number, filed, closedNumber, closedBase,
+closedCount, closedWidth, closedOrigin, skipped)
+.. entries
+local fields = { 'h', text }
 if log.isFiled then
 fields[3], fields[4], fields[5], fields[6] = 'd', log.records, 't', log.origins
 end
@@ -472,13 +512,25 @@ if isExtended or not log.isHash then call('PEXPIRE', key, lifetime(log.expires))
 end
 return segments
 end
-local function buildLog(stampOf, startOf)
+local function buildLog(bucketOf)
 local FULL, MOST_IN_STRING, SLACK_MS, ROOM = 36, 252, 900, 4
 local HEADER, HEADER_SIZE = '>BBI7I7I7I7', 30
 local LONG_HEADER, LONG_HEADER_SIZE = '>BBI7I7I7I7I7I7I7', 51
+local REST, REST_SIZE = '>I7I7I7I4I4I4BI4I7BBI7B', 55
+local ENTRY_FORMATS = '>I1I1>I2I2>I3I3>I4I4>I5I5>I6I6>I7I7'
 local toBytes, fromBytes = struct.pack, struct.unpack
 local chunks, segments = buildChunks(), nil
 local at = chunks.at
+local function stampOf(params, time)
+local bucket = bucketOf(params)
+local stamp = (floor(time / bucket) + 1) * bucket - 1
+return stamp
+end
+local function startOf(params, stamp)
+local bucket = bucketOf(params)
+local start = stamp - bucket + 1
+return start
+end
 local function makeString(log)
 log.isLong, log.isHash, log.filed = false, false, 0
 end
@@ -498,26 +550,48 @@ segments.unfold(log)
 setChunk(log, log.width)
 end
 local function readString(log, bytes)
-if #bytes < HEADER_SIZE then notLog(log.key) end
-local mark, width
-mark, width, log.expires, log.known, log.base, log.before = fromBytes(HEADER, bytes)
-if mark ~= 115 then notLog(log.key) end
-log.bytes, log.start, log.origin, log.filed = bytes, HEADER_SIZE, 0, 0
-log.isLong, log.isHash, log.isFolded = false, false, false
-setChunk(log, width)
-if log.count > 0 then
-log.newest, log.total = at(log, log.count - 1)
-log.oldest, log.first = at(log, 0)
-else
-log.newest, log.total, log.oldest, log.first = log.known, log.before, log.known, log.before
+local isLog, width, entrySize, format, largest, base, count
+local expired, latest, before, oldest, first, newest, total
+local mark, isWidth
+isLog = #bytes >= HEADER_SIZE
+if isLog then
+mark, width, expired, latest, base, before = fromBytes(HEADER, bytes)
+isWidth = width >= 1 and width <= 7
+entrySize, format = 2 * width, string.sub(ENTRY_FORMATS, 5 * width - 4, 5 * width)
+largest = width < 7 and 256 ^ width - 1 or MOST
+count = (#bytes - HEADER_SIZE) / entrySize
+isLog = mark == 115 and isWidth and count % 1 == 0 and count <= MOST_IN_STRING
 end
+if isLog then
+oldest, first, newest, total = latest, before, latest, before
+if count > 0 then
+oldest, first = fromBytes(format, bytes, HEADER_SIZE + 1)
+newest, total = fromBytes(format, bytes, #bytes - entrySize + 1)
+oldest, newest = base + oldest, base + newest
+end
+isLog = isLog and before <= first and first <= total and total <= MOST
+and oldest <= newest and newest <= latest and latest <= MOST
+end
+if not isLog then notLog(log.key) end
+log.width, log.size, log.format, log.most = width, entrySize, format, largest
+log.expires, log.known, log.base, log.before = expired, latest, base, before
+log.oldest, log.first, log.newest, log.total = oldest, first, newest, total
+log.bytes, log.start, log.count, log.origin, log.filed = bytes, HEADER_SIZE, count, 0, 0
+log.isLong, log.isHash, log.isFolded = false, false, false
 end
 local function readHash(log, bytes)
-if #bytes < LONG_HEADER_SIZE then notLog(log.key) end
+local isLog, width, expired, latest, before, oldest, first, newest, total
 local mark
-mark, log.width, log.expires, log.known, log.before, log.oldest, log.first, log.newest,
-log.total = fromBytes(LONG_HEADER, bytes)
-if mark ~= 104 then notLog(log.key) end
+isLog = #bytes >= LONG_HEADER_SIZE
+if isLog then
+mark, width, expired, latest, before, oldest, first, newest, total = fromBytes(LONG_HEADER, bytes)
+isLog = mark == 104
+isLog = isLog and before <= first and first <= total and total <= MOST
+and oldest <= newest and newest <= latest and latest <= MOST
+end
+if not isLog then notLog(log.key) end
+log.width, log.expires, log.known, log.before = width, expired, latest, before
+log.oldest, log.first, log.newest, log.total = oldest, first, newest, total
 log.bytes, log.start = bytes, LONG_HEADER_SIZE
 log.isLong, log.isHash, log.isFolded = true, true, true
 end
@@ -533,10 +607,6 @@ if not bytes and call('EXISTS', key) == 0 then return nil end
 if type(bytes) ~= 'string' then notLog(key) end
 readHash(log, bytes)
 log.stored = 'h'
-end
-if log.before > log.first or log.first > log.total or log.total > MOST
-or log.oldest > log.newest or log.newest > log.known or log.known > MOST then
-notLog(key)
 end
 return startOf(params, log.known)
 end
@@ -687,21 +757,23 @@ end
 return by
 end
 local function writeLog(key, log, params)
-local expires = log.known + params.window
-local isExtended = log.expires < expires
-if isExtended then log.expires = expires + SLACK_MS end
-if log.isLong then
-local header = toBytes(LONG_HEADER, 104, log.width, log.expires, log.known, log.before,
-log.oldest, log.first, log.newest, log.total)
-return segments.write(key, log, header, isExtended)
+local latest, length, expired = log.known, params.window, log.expires
+local expires, isExtended = expired, expired < latest + length
+if isExtended then expires = latest + length + SLACK_MS end
+log.expires = expires
+if log.isLong then return segments.write(key, log, isExtended) end
+local width, base, before, isStored = log.width, log.base, log.before - log.origin, log.stored == 's'
+local entries = string.sub(log.bytes, log.start + 1)
+local written
+local text = toBytes(HEADER, 115, width, expires, latest, base, before) .. entries
+if isExtended or not isStored then
+if expires ~= lastExpires then
+lastExpires = expires
+lastTtl = string.format('%.0f', max(expires - now, 1) + outliveMs)
 end
-local header = toBytes(HEADER, 115, log.width, log.expires, log.known, log.base,
-log.before - log.origin)
-local bytes = header .. string.sub(log.bytes, log.start + 1)
-if isExtended or log.stored ~= 's' then
-call('SET', key, bytes, 'PX', lifetime(log.expires))
+written = set('SET', key, text, 'PX', lastTtl)
 else
-call('SET', key, bytes, 'KEEPTTL')
+written = set('SET', key, text, 'KEEPTTL')
 end
 end
 local function entriesOf(log, params, time, most)
@@ -736,19 +808,20 @@ return log
 end,
 decide = function(log, params, time, cost, take)
 local limit, length = params.limit, params.window
-local edge = time - length
-local free = limit - (log.total - passed(log, edge))
+local edge, isEmpty = time - length, isEmpty(log)
+local passed, total, newest = passed(log, edge), log.total, log.newest
+local oldest, first = log.oldest, log.first
+local free, wait, needed = limit - (total - passed), 0, nil
+local reset = isEmpty and 0 or max(newest + length - time, 0)
 if cost > free then
-local needed, oldest = log.total + (cost - limit), log.oldest
-if oldest <= edge or log.first < needed then
+needed = total + (cost - limit)
+if oldest > edge and first >= needed then wait, needed = oldest + length - time, nil end
+end
+if needed then
 local _, _, _, found = find(log, edge, needed)
-oldest = found
+wait = found + length - time
 end
-return oldest + length - time, free, max(log.newest + length - time, 0)
-end
-if not take then
-return 0, free, not isEmpty(log) and max(log.newest + length - time, 0) or 0
-end
+if wait ~= 0 or not take then return wait, free, reset end
 unfold(log)
 local stamp = stampOf(params, time)
 drop(log, startOf(params, stamp) - length)
@@ -767,10 +840,7 @@ entries = entriesOf,
 }
 end
 build['sliding-log'] = function()
-return buildLog(
-function(_, time) return time end,
-function(_, stamp) return stamp end
-)
+return buildLog(function() return 1 end)
 end
 build['sliding-counter'] = function()
 local function expires(window, params)
@@ -778,35 +848,39 @@ return (window + 2) * params.window
 end
 return {
 read = function(key, state, params)
-local window, current, previous = readCells(key, state)
-if not window then return nil end
-if current < 0 or max(current, previous) > params.most then notCounter(key) end
-state.window, state.current, state.previous = window, current, previous
-state.expires = (window + 2) * params.window
-return window * params.window
+local a, b, c = readCells(key)
+if not a then return nil end
+local isCells, length = true, params.window
+local newest, current, previous, known, expired
+if isCells and b >= 0 and b * length <= MOST and c * length <= MOST then
+newest, current, previous, known, expired = a, b, c, a * length, (a + 2) * length
+else
+isCells = false
+end
+if not isCells then notCounter(key) end
+state.newest, state.current, state.previous, state.expired = newest, current, previous, expired
+return known
 end,
 blank = function(state, params, time)
-state.window, state.current, state.previous = floor(time / params.window), 0, 0
-state.expires = nil
+state.newest, state.current, state.previous = floor(time / params.window), 0, 0
+state.expired = nil
 return state
 end,
 write = function(key, state, params)
-local window = state.window
-writeCells(key, state, expires(window, params), window, state.current, state.previous)
+local newest = state.newest
+writeCells(key, state.expired, expires(newest, params), newest, state.current, state.previous)
 end,
 decide = function(state, params, time, cost, take)
 local limit, length = params.limit, params.window
+local newest, current, previous = state.newest, state.current, state.previous
 local window = floor(time / length)
 local left = (window + 1) * length - time
-local current, previous = 0, 0
-if state.window == window then
-current, previous = state.current, state.previous
-elseif state.window == window - 1 then
-previous = state.current
+if newest ~= window then
+previous = newest == window - 1 and current or 0
+newest, current = window, 0
 end
-local counting = current
+local counting, wait = current, 0
 if previous > 0 then counting = counting + ceil(previous * left / length) end
-local wait = 0
 if counting + cost > limit then
 local room = limit - current - cost
 if room >= 0 then
@@ -816,73 +890,86 @@ wait = left + length - floor((limit - cost) * length / current)
 end
 elseif take then
 counting, current = counting + cost, current + cost
-state.window, state.current, state.previous = window, current, previous
 end
-local reset = 0
+local free, reset = limit - counting, 0
 if current > 0 then
 reset = left + length
 elseif previous > 0 then
 reset = left
 end
-return wait, limit - counting, reset
+if take and wait == 0 then
+state.newest, state.current, state.previous = newest, current, previous
+end
+return wait, free, reset
 end,
 adjust = function(state, params, time, charged, delta)
 local window = floor(charged / params.window)
 if expires(window, params) <= time then return 0 end
 local change = 0
-if window == state.window then
+if window == state.newest then
 state.current, change = adjusted(state.current, delta, params)
-elseif window == state.window - 1 then
+elseif window == state.newest - 1 then
 state.previous, change = adjusted(state.previous, delta, params)
 end
 return change
 end,
 cells = function(state, params)
-return expires(state.window, params), state.current, state.previous
+return expires(state.newest, params), state.current, state.previous
 end,
 }
 end
 build['sliding-buckets'] = function()
-return buildLog(
-function(params, time) return (floor(time / params.bucket) + 1) * params.bucket - 1 end,
-function(params, stamp) return stamp - params.bucket + 1 end
-)
+return buildLog(function(params) return params.bucket end)
 end
 build['token-bucket'] = function()
 local function levelAt(state, params, time)
 return min(params.capacity * params.window, state.level + (time - state.charged) * params.limit)
 end
 local function fullAt(state, params)
-return state.charged + ceil((params.capacity * params.window - state.level) / params.limit)
+local charged, level, capacity = state.charged, state.level, params.capacity
+local length, limit = params.window, params.limit
+local full = charged + ceil((capacity * length - level) / limit)
+return full
 end
 return {
 read = function(key, state, params)
-local charged, level, lasts = readCells(key, state)
+local charged, level, lasts = readCells(key)
 if not charged then return nil end
-state.charged, state.level, state.expires = charged, level, charged + lasts
+local expired = charged + lasts
+state.charged, state.level, state.expired = charged, level, expired
 local full = fullAt(state, params)
-if state.expires < full and full > now then call('PEXPIRE', key, lifetime(full)) end
+if expired < full and full > now then
+local expires = full
+if expires ~= lastExpires then
+lastExpires = expires
+lastTtl = string.format('%.0f', max(expires - now, 1) + outliveMs)
+end
+set('PEXPIRE', key, lastTtl)
+end
 return charged
 end,
 blank = function(state, params, time)
-state.charged, state.level, state.expires = time, params.capacity * params.window, nil
+state.charged, state.level, state.expired = time, params.capacity * params.window, nil
 return state
 end,
 write = function(key, state, params)
 local full = fullAt(state, params)
 local lasts = min(full - state.charged, MOST)
-writeCells(key, state, full, state.charged, state.level, lasts)
+writeCells(key, state.expired, full, state.charged, state.level, lasts)
 end,
 decide = function(state, params, time, cost, take)
-local length = params.window
-local level = levelAt(state, params, time)
-local missing = cost * length - level
-local wait = missing <= 0 and 0 or ceil(missing / params.limit)
+local limit, length, capacity = params.limit, params.window, params.capacity
+local charged, level = state.charged, state.level
+local filled = min(capacity * length, level + (time - charged) * limit)
+local missing = cost * length - filled
+local wait = missing <= 0 and 0 or ceil(missing / limit)
 if take and wait == 0 then
-level = level - cost * length
-state.charged, state.level = time, level
+filled = filled - cost * length
+charged, level = time, filled
 end
-return wait, floor(level / length), ceil((params.capacity * length - level) / params.limit)
+local free, reset = floor(filled / length), ceil((capacity * length - filled) / limit)
+state.charged, state.level = charged, level
+return wait, free, reset
 end,
 adjust = function(state, params, time, charged, delta, cost)
 local full = params.capacity * params.window
@@ -998,22 +1085,23 @@ local function policyAt(place)
 return policies[place] or error('ERR expected the place of a policy')
 end
 local function open(key, params, state)
-local known = params.algorithm.read(key, state, params)
-if not known then return nil, now end
-if known <= now then return state, now end
-if known - now > params.window then return nil, now end
-return state, known
+local known, length = params.algorithm.read(key, state, params), params.window
+local time, isHeld = now, known ~= nil
+if isHeld and known > now then
+if known - now > length then isHeld = false else time = known end
+end
+return isHeld and state or nil, time
 end
 local function replyLimit(time, wait, free, reset)
 if time ~= now then addReply(now - time) end
 if wait < LARGE and free < LARGE and free > -LARGE and reset < LARGE then
 reply[size + 1], reply[size + 2], reply[size + 3] = wait, free, reset
-size = size + 3
 else
-addReply(wait)
-addReply(free)
-addReply(reset)
+reply[size + 1] = string.format('%.0f', wait)
+reply[size + 2] = string.format('%.0f', free)
+reply[size + 3] = string.format('%.0f', reset)
 end
+size = size + 3
 end
 local function replyTimed(time, wait, free, reset)
 addReply(time)
@@ -1228,4 +1316,653 @@ local count = whole(ARGV[2])
 for place = 1, count do policies[place] = policyOf(ARGV[2 + place]) end
 local place = 3 + count
 while place <= #ARGV do place = doRun(place) end
-return reply`;
+return reply`,
+  },
+  fixedWindow: {
+    sha: '83f62bfdf632bd199b66af1a1dd5d07804681607',
+    text: `local MOST, LARGE = 9007199254740991, 2 ^ 52
+local KEYS, ARGV, math, call, set = KEYS, ARGV, math, redis.call, redis.pcall
+local floor, ceil, min, max = math.floor, math.ceil, math.min, math.max
+local now, outliveMs = nil, 0
+if ARGV[1] == '' then
+local time = call('TIME')
+local micros = time[2] + 0
+now = time[1] * 1000 + (micros - micros % 1000) / 1000
+else
+now, outliveMs = tonumber(ARGV[1]), 3600000
+if not (now and now % 1 == 0 and now >= 0 and now <= MOST) then
+error('ERR expected a time in ms, got ' .. ARGV[1])
+end
+end
+local length = tonumber(ARGV[2])
+if not (length and length % 1 == 0 and length >= 1 and length <= MOST) then
+error('ERR expected a window in ms, got ' .. ARGV[2])
+end
+local reply, size = { now, nil, nil, nil }, 1
+local lastExpires, lastTtl
+local limit, cost, third, take, isValid
+local handed
+local each = 2
+for place = 1, #KEYS do
+local key = KEYS[place]
+if place == 1 or #ARGV > 2 + each then
+local at = 3 + (place - 1) * each
+limit, cost, third = tonumber(ARGV[at]), tonumber(ARGV[at + 1]), each < 3 and 1 or tonumber(ARGV[at + 2])
+isValid = limit and limit % 1 == 0 and limit >= 1 and limit <= MOST
+and cost and cost % 1 == 0 and cost <= MOST and cost >= -1 - MOST
+and third and third % 1 == 0 and third >= 1 and third <= MOST
+take = isValid and cost >= 0
+if isValid and not take then cost = -1 - cost end
+end
+local isFast = isValid and not (handed and handed[key])
+local known, newest, used, expired
+if isFast then
+local value = set('GET', key)
+if value then
+local isCells, a, b, c, more = pcall(cmsgpack.unpack, value)
+isCells = isCells and more == nil
+and type(a) == 'number' and type(b) == 'number' and type(c) == 'number'
+and a >= 0 and a <= MOST and b >= -MOST and b <= MOST and c >= 0 and c <= MOST
+and a % 1 + b % 1 + c % 1 == 0
+if isCells and b >= 0 and b * length <= MOST then
+newest, used, known, expired = a, b, a * length, (a + 1) * length
+else
+isCells = false
+end
+isFast = isCells
+end
+end
+if isFast then
+local time, isHeld = now, known ~= nil
+if isHeld and known > now then
+if known - now > length then isHeld = false else time = known end
+end
+if not isHeld then newest, used, expired = floor(time / length), 0, nil end
+local window = floor(time / length)
+local left = (window + 1) * length - time
+if newest ~= window then newest, used = window, 0 end
+local wait = 0
+if used + cost > limit then
+wait = left
+elseif take then
+used = used + cost
+end
+local free, reset = limit - used, used > 0 and left or 0
+if take and wait == 0 then
+local a, b, c, expires = newest, used, 0, (newest + 1) * length
+local written
+if expired == expires then
+written = set('SET', key, cmsgpack.pack(a, b, c), 'KEEPTTL')
+else
+if expires ~= lastExpires then
+lastExpires = expires
+lastTtl = string.format('%.0f', max(expires - now, 1) + outliveMs)
+end
+written = set('SET', key, cmsgpack.pack(a, b, c), 'PX', lastTtl)
+end
+isFast = not written.err
+end
+isFast = isFast and (wait == 0 or wait >= 1 and wait <= MOST)
+if isFast then
+if time ~= now then
+size = size + 1
+reply[size] = now - time
+end
+if wait < LARGE and free < LARGE and free > -LARGE and reset < LARGE then
+reply[size + 1], reply[size + 2], reply[size + 3] = wait, free, reset
+else
+reply[size + 1] = string.format('%.0f', wait)
+reply[size + 2] = string.format('%.0f', free)
+reply[size + 3] = string.format('%.0f', reset)
+end
+size = size + 3
+end
+end
+if not isFast then
+handed = handed or {}
+handed[key] = true
+size = size + 1
+reply[size] = '>'
+end
+end
+return reply`,
+  },
+  slidingCounter: {
+    sha: '7024f60ef28e543764b3ef105ea8ef07fe717978',
+    text: `local MOST, LARGE = 9007199254740991, 2 ^ 52
+local KEYS, ARGV, math, call, set = KEYS, ARGV, math, redis.call, redis.pcall
+local floor, ceil, min, max = math.floor, math.ceil, math.min, math.max
+local now, outliveMs = nil, 0
+if ARGV[1] == '' then
+local time = call('TIME')
+local micros = time[2] + 0
+now = time[1] * 1000 + (micros - micros % 1000) / 1000
+else
+now, outliveMs = tonumber(ARGV[1]), 3600000
+if not (now and now % 1 == 0 and now >= 0 and now <= MOST) then
+error('ERR expected a time in ms, got ' .. ARGV[1])
+end
+end
+local length = tonumber(ARGV[2])
+if not (length and length % 1 == 0 and length >= 1 and length <= MOST) then
+error('ERR expected a window in ms, got ' .. ARGV[2])
+end
+local reply, size = { now, nil, nil, nil }, 1
+local lastExpires, lastTtl
+local limit, cost, third, take, isValid
+local handed
+local each = 2
+for place = 1, #KEYS do
+local key = KEYS[place]
+if place == 1 or #ARGV > 2 + each then
+local at = 3 + (place - 1) * each
+limit, cost, third = tonumber(ARGV[at]), tonumber(ARGV[at + 1]), each < 3 and 1 or tonumber(ARGV[at + 2])
+isValid = limit and limit % 1 == 0 and limit >= 1 and limit <= MOST
+and cost and cost % 1 == 0 and cost <= MOST and cost >= -1 - MOST
+and third and third % 1 == 0 and third >= 1 and third <= MOST
+take = isValid and cost >= 0
+if isValid and not take then cost = -1 - cost end
+end
+local isFast = isValid and not (handed and handed[key])
+local known, newest, current, previous, expired
+if isFast then
+local value = set('GET', key)
+if value then
+local isCells, a, b, c, more = pcall(cmsgpack.unpack, value)
+isCells = isCells and more == nil
+and type(a) == 'number' and type(b) == 'number' and type(c) == 'number'
+and a >= 0 and a <= MOST and b >= -MOST and b <= MOST and c >= 0 and c <= MOST
+and a % 1 + b % 1 + c % 1 == 0
+if isCells and b >= 0 and b * length <= MOST and c * length <= MOST then
+newest, current, previous, known, expired = a, b, c, a * length, (a + 2) * length
+else
+isCells = false
+end
+isFast = isCells
+end
+end
+if isFast then
+local time, isHeld = now, known ~= nil
+if isHeld and known > now then
+if known - now > length then isHeld = false else time = known end
+end
+if not isHeld then newest, current, previous, expired = floor(time / length), 0, 0, nil end
+local window = floor(time / length)
+local left = (window + 1) * length - time
+if newest ~= window then
+previous = newest == window - 1 and current or 0
+newest, current = window, 0
+end
+local counting, wait = current, 0
+if previous > 0 then counting = counting + ceil(previous * left / length) end
+if counting + cost > limit then
+local room = limit - current - cost
+if room >= 0 then
+wait = left - floor(room * length / previous)
+else
+wait = left + length - floor((limit - cost) * length / current)
+end
+elseif take then
+counting, current = counting + cost, current + cost
+end
+local free, reset = limit - counting, 0
+if current > 0 then
+reset = left + length
+elseif previous > 0 then
+reset = left
+end
+if take and wait == 0 then
+local a, b, c, expires = newest, current, previous, (newest + 2) * length
+local written
+if expired == expires then
+written = set('SET', key, cmsgpack.pack(a, b, c), 'KEEPTTL')
+else
+if expires ~= lastExpires then
+lastExpires = expires
+lastTtl = string.format('%.0f', max(expires - now, 1) + outliveMs)
+end
+written = set('SET', key, cmsgpack.pack(a, b, c), 'PX', lastTtl)
+end
+isFast = not written.err
+end
+isFast = isFast and (wait == 0 or wait >= 1 and wait <= MOST)
+if isFast then
+if time ~= now then
+size = size + 1
+reply[size] = now - time
+end
+if wait < LARGE and free < LARGE and free > -LARGE and reset < LARGE then
+reply[size + 1], reply[size + 2], reply[size + 3] = wait, free, reset
+else
+reply[size + 1] = string.format('%.0f', wait)
+reply[size + 2] = string.format('%.0f', free)
+reply[size + 3] = string.format('%.0f', reset)
+end
+size = size + 3
+end
+end
+if not isFast then
+handed = handed or {}
+handed[key] = true
+size = size + 1
+reply[size] = '>'
+end
+end
+return reply`,
+  },
+  tokenBucket: {
+    sha: '46e4ff010cfdd709366a1cfd3f93f4cae0378ec7',
+    text: `local MOST, LARGE = 9007199254740991, 2 ^ 52
+local KEYS, ARGV, math, call, set = KEYS, ARGV, math, redis.call, redis.pcall
+local floor, ceil, min, max = math.floor, math.ceil, math.min, math.max
+local now, outliveMs = nil, 0
+if ARGV[1] == '' then
+local time = call('TIME')
+local micros = time[2] + 0
+now = time[1] * 1000 + (micros - micros % 1000) / 1000
+else
+now, outliveMs = tonumber(ARGV[1]), 3600000
+if not (now and now % 1 == 0 and now >= 0 and now <= MOST) then
+error('ERR expected a time in ms, got ' .. ARGV[1])
+end
+end
+local length = tonumber(ARGV[2])
+if not (length and length % 1 == 0 and length >= 1 and length <= MOST) then
+error('ERR expected a window in ms, got ' .. ARGV[2])
+end
+local reply, size = { now, nil, nil, nil }, 1
+local lastExpires, lastTtl
+local limit, cost, third, take, isValid
+local handed
+local each = 3
+for place = 1, #KEYS do
+local key = KEYS[place]
+if place == 1 or #ARGV > 2 + each then
+local at = 3 + (place - 1) * each
+limit, cost, third = tonumber(ARGV[at]), tonumber(ARGV[at + 1]), each < 3 and 1 or tonumber(ARGV[at + 2])
+isValid = limit and limit % 1 == 0 and limit >= 1 and limit <= MOST
+and cost and cost % 1 == 0 and cost <= MOST and cost >= -1 - MOST
+and third and third % 1 == 0 and third >= 1 and third <= MOST
+take = isValid and cost >= 0
+if isValid and not take then cost = -1 - cost end
+end
+local isFast = isValid and not (handed and handed[key])
+local capacity, known, charged, level, expired = third, nil, nil, nil, nil
+if isFast then
+local value = set('GET', key)
+if value then
+local isCells, a, b, c, more = pcall(cmsgpack.unpack, value)
+isCells = isCells and more == nil
+and type(a) == 'number' and type(b) == 'number' and type(c) == 'number'
+and a >= 0 and a <= MOST and b >= -MOST and b <= MOST and c >= 0 and c <= MOST
+and a % 1 + b % 1 + c % 1 == 0
+isFast = isCells
+if isCells then
+charged, level, known, expired = a, b, a, a + c
+local full = charged + ceil((capacity * length - level) / limit)
+if expired < full and full > now then
+local expires = full
+if expires ~= lastExpires then
+lastExpires = expires
+lastTtl = string.format('%.0f', max(expires - now, 1) + outliveMs)
+end
+set('PEXPIRE', key, lastTtl)
+end
+end
+end
+end
+if isFast then
+local time, isHeld = now, known ~= nil
+if isHeld and known > now then
+if known - now > length then isHeld = false else time = known end
+end
+if not isHeld then charged, level, expired = time, capacity * length, nil end
+local filled = min(capacity * length, level + (time - charged) * limit)
+local missing = cost * length - filled
+local wait = missing <= 0 and 0 or ceil(missing / limit)
+if take and wait == 0 then
+filled = filled - cost * length
+charged, level = time, filled
+end
+local free, reset = floor(filled / length), ceil((capacity * length - filled) / limit)
+if take and wait == 0 then
+local full = charged + ceil((capacity * length - level) / limit)
+local a, b, c, expires = charged, level, min(full - charged, MOST), full
+local written
+if expired == expires then
+written = set('SET', key, cmsgpack.pack(a, b, c), 'KEEPTTL')
+else
+if expires ~= lastExpires then
+lastExpires = expires
+lastTtl = string.format('%.0f', max(expires - now, 1) + outliveMs)
+end
+written = set('SET', key, cmsgpack.pack(a, b, c), 'PX', lastTtl)
+end
+isFast = not written.err
+end
+isFast = isFast and (wait == 0 or wait >= 1 and wait <= MOST)
+if isFast then
+if time ~= now then
+size = size + 1
+reply[size] = now - time
+end
+if wait < LARGE and free < LARGE and free > -LARGE and reset < LARGE then
+reply[size + 1], reply[size + 2], reply[size + 3] = wait, free, reset
+else
+reply[size + 1] = string.format('%.0f', wait)
+reply[size + 2] = string.format('%.0f', free)
+reply[size + 3] = string.format('%.0f', reset)
+end
+size = size + 3
+end
+end
+if not isFast then
+handed = handed or {}
+handed[key] = true
+size = size + 1
+reply[size] = '>'
+end
+end
+return reply`,
+  },
+  log: {
+    sha: '4464b98012f9446630e706e013c1cf8083c705da',
+    text: `local MOST, LARGE = 9007199254740991, 2 ^ 52
+local KEYS, ARGV, math, call, set = KEYS, ARGV, math, redis.call, redis.pcall
+local floor, ceil, min, max = math.floor, math.ceil, math.min, math.max
+local now, outliveMs = nil, 0
+if ARGV[1] == '' then
+local time = call('TIME')
+local micros = time[2] + 0
+now = time[1] * 1000 + (micros - micros % 1000) / 1000
+else
+now, outliveMs = tonumber(ARGV[1]), 3600000
+if not (now and now % 1 == 0 and now >= 0 and now <= MOST) then
+error('ERR expected a time in ms, got ' .. ARGV[1])
+end
+end
+local length = tonumber(ARGV[2])
+if not (length and length % 1 == 0 and length >= 1 and length <= MOST) then
+error('ERR expected a window in ms, got ' .. ARGV[2])
+end
+local reply, size = { now, nil, nil, nil }, 1
+local lastExpires, lastTtl
+local limit, cost, third, take, isValid
+local handed
+local FULL, MOST_IN_STRING, SLACK_MS, ROOM = 36, 252, 900, 4
+local HEADER, HEADER_SIZE = '>BBI7I7I7I7', 30
+local LONG_HEADER, LONG_HEADER_SIZE = '>BBI7I7I7I7I7I7I7', 51
+local REST, REST_SIZE = '>I7I7I7I4I4I4BI4I7BBI7B', 55
+local ENTRY_FORMATS = '>I1I1>I2I2>I3I3>I4I4>I5I5>I6I6>I7I7'
+local toBytes, fromBytes = struct.pack, struct.unpack
+local each = 3
+for place = 1, #KEYS do
+local key = KEYS[place]
+if place == 1 or #ARGV > 2 + each then
+local at = 3 + (place - 1) * each
+limit, cost, third = tonumber(ARGV[at]), tonumber(ARGV[at + 1]), each < 3 and 1 or tonumber(ARGV[at + 2])
+isValid = limit and limit % 1 == 0 and limit >= 1 and limit <= MOST
+and cost and cost % 1 == 0 and cost <= MOST and cost >= -1 - MOST
+and third and third % 1 == 0 and third >= 1 and third <= MOST
+take = isValid and cost >= 0
+if isValid and not take then cost = -1 - cost end
+end
+local isFast = isValid and not (handed and handed[key])
+local bucket, known = third, nil
+local isLog, isLong, isStored, bytes = true, false, false, nil
+local width, entrySize, format, largest, base, count
+local expired, latest, before, oldest, first, newest, total
+if isFast then
+bytes = set('MGET', key)[1]
+if bytes then
+isStored = true
+local mark, isWidth
+isLog = #bytes >= HEADER_SIZE
+if isLog then
+mark, width, expired, latest, base, before = fromBytes(HEADER, bytes)
+isWidth = width >= 1 and width <= 7
+entrySize, format = 2 * width, string.sub(ENTRY_FORMATS, 5 * width - 4, 5 * width)
+largest = width < 7 and 256 ^ width - 1 or MOST
+count = (#bytes - HEADER_SIZE) / entrySize
+isLog = mark == 115 and isWidth and count % 1 == 0 and count <= MOST_IN_STRING
+end
+if isLog then
+oldest, first, newest, total = latest, before, latest, before
+if count > 0 then
+oldest, first = fromBytes(format, bytes, HEADER_SIZE + 1)
+newest, total = fromBytes(format, bytes, #bytes - entrySize + 1)
+oldest, newest = base + oldest, base + newest
+end
+isLog = isLog and before <= first and first <= total and total <= MOST
+and oldest <= newest and newest <= latest and latest <= MOST
+end
+else
+bytes = set('HGET', key, 'h')
+isLong = type(bytes) == 'string'
+if isLong then
+local mark
+isLog = #bytes >= LONG_HEADER_SIZE
+if isLog then
+mark, width, expired, latest, before, oldest, first, newest, total = fromBytes(LONG_HEADER, bytes)
+isLog = mark == 104
+isLog = isLog and before <= first and first <= total and total <= MOST
+and oldest <= newest and newest <= latest and latest <= MOST
+end
+else
+isLog = not bytes and set('EXISTS', key) == 0
+end
+end
+isFast = isLog
+if isLog and latest then
+local stamp = latest
+local start = stamp - bucket + 1
+known = start
+end
+end
+if isFast then
+local time, isHeld = now, known ~= nil
+if isHeld and known > now then
+if known - now > length then isHeld = false else time = known end
+end
+if not isHeld then
+isLong, isStored, count, expired = false, false, 0, time
+before, oldest, first, newest, total = 0, time, 0, time, 0
+end
+local edge = time - length
+local isEmpty = not isLong and count == 0
+local isPassed = not isEmpty and newest <= edge
+local hasPassed = not isEmpty and oldest <= edge
+local headBytes, headFrom, headSize, headFormat, headCount = bytes, HEADER_SIZE + 1, entrySize, format, count
+local headBase, headOrigin, skipped = base, 0, 0
+local origin, upTo, segments, dead, number, filed = 0, nil, nil, nil, nil, 0
+local closedNumber, closedBase, closedCount, closedWidth, closedOrigin
+if isLong and (hasPassed and not isPassed or take and cost <= limit - (total - before)) then
+isFast = #bytes >= LONG_HEADER_SIZE + REST_SIZE and not isPassed
+if isFast then
+base, origin, upTo, segments, dead, number, filed, closedNumber, closedBase, closedCount,
+closedWidth, closedOrigin, skipped = fromBytes(REST, bytes, LONG_HEADER_SIZE + 1)
+local isWidth
+isWidth = width >= 1 and width <= 7
+entrySize, format = 2 * width, string.sub(ENTRY_FORMATS, 5 * width - 4, 5 * width)
+largest = width < 7 and 256 ^ width - 1 or MOST
+count = (#bytes - LONG_HEADER_SIZE - REST_SIZE) / entrySize
+isFast = isWidth and count % 1 == 0 and count <= MOST_IN_STRING and dead == 0
+end
+if isFast and hasPassed then
+local headNumber, headWidth = closedNumber, closedWidth
+headBase, headOrigin, headCount = closedBase, closedOrigin, closedCount
+if segments == 0 then
+headNumber, headWidth, headBase, headOrigin, headCount = number, width, base, origin, filed
+end
+headBytes, headFrom, headSize = set('HGET', key, headNumber), 1, 2 * headWidth
+headFormat = string.sub(ENTRY_FORMATS, 5 * headWidth - 4, 5 * headWidth)
+isFast = type(headBytes) == 'string' and headWidth >= 1 and headWidth <= 7
+and skipped < headCount and #headBytes == headCount * headSize
+end
+end
+local passed, index = before, skipped
+if isFast and isPassed then
+passed = total
+elseif isFast and hasPassed then
+local bytes, from, entrySize, format, count = headBytes, headFrom, headSize, headFormat, headCount
+local after, needed = edge - headBase, 0
+local low, high, stride = index - 1, count, 1
+while low + 1 < high do
+local middle = min(low + stride, floor((low + high) / 2))
+local entryTime, entryTotal = fromBytes(format, bytes, from + middle * entrySize)
+if entryTime <= after or entryTotal < needed then
+low, stride = middle, stride * 2
+elseif middle == low + 1 then
+break
+else
+high, stride = middle, MOST
+end
+end
+index = low + 1
+isFast = index > skipped and index < count
+if isFast then
+local _, stored = fromBytes(format, bytes, from + (index - 1) * entrySize)
+passed = headOrigin + stored
+end
+end
+local free, wait, needed = limit - (total - passed), 0, nil
+local reset = isEmpty and 0 or max(newest + length - time, 0)
+if cost > free then
+needed = total + (cost - limit)
+if oldest > edge and first >= needed then wait, needed = oldest + length - time, nil end
+end
+if isFast and needed then
+isFast = not isLong
+if isFast then
+local from, index, after = HEADER_SIZE + 1, 0, edge - base
+local low, high, stride = index - 1, count, 1
+while low + 1 < high do
+local middle = min(low + stride, floor((low + high) / 2))
+local entryTime, entryTotal = fromBytes(format, bytes, from + middle * entrySize)
+if entryTime <= after or entryTotal < needed then
+low, stride = middle, stride * 2
+elseif middle == low + 1 then
+break
+else
+high, stride = middle, MOST
+end
+end
+index = low + 1
+isFast = index < count
+if isFast then
+wait = base + fromBytes(format, bytes, from + index * entrySize) + length - time
+end
+end
+elseif isFast and take and wait == 0 then
+local stamp = (floor(time / bucket) + 1) * bucket - 1
+local start = stamp - bucket + 1
+local dropEdge = start - length
+local entries, isSame = '', false
+if isEmpty or newest <= dropEdge then
+local number = ROOM * max(length, limit)
+width = 1
+while width < 7 and number > 256 ^ width - 1 do width = width + 1 end
+local isWidth
+isWidth = width >= 1 and width <= 7
+entrySize, format = 2 * width, string.sub(ENTRY_FORMATS, 5 * width - 4, 5 * width)
+largest = width < 7 and 256 ^ width - 1 or MOST
+base, before, total, count, isFast = stamp, 0, 0, 0, not isLong
+else
+local kept = isLong and LONG_HEADER_SIZE + REST_SIZE or HEADER_SIZE
+if oldest <= dropEdge then
+local bytes, from, entrySize, format, count = headBytes, headFrom, headSize, headFormat, headCount
+if dropEdge ~= edge then
+local after, needed = dropEdge - headBase, 0
+index = skipped
+local low, high, stride = index - 1, count, 1
+while low + 1 < high do
+local middle = min(low + stride, floor((low + high) / 2))
+local entryTime, entryTotal = fromBytes(format, bytes, from + middle * entrySize)
+if entryTime <= after or entryTotal < needed then
+low, stride = middle, stride * 2
+elseif middle == low + 1 then
+break
+else
+high, stride = middle, MOST
+end
+end
+index = low + 1
+isFast = index > skipped and index < count
+end
+if isFast then
+local _, stored = fromBytes(format, bytes, from + (index - 1) * entrySize)
+before = headOrigin + stored
+oldest, first = fromBytes(format, bytes, from + index * entrySize)
+oldest, first = headBase + oldest, headOrigin + first
+end
+else
+index = skipped
+end
+if not isLong then kept, count = kept + index * entrySize, count - index end
+isSame = count > 0 and newest == stamp
+isFast = isFast and total + cost <= MOST and count + filed > 0 and (isSame or count < FULL)
+and stamp - base <= largest and total - origin + cost <= largest
+if isFast then entries = string.sub(bytes, kept + 1, isSame and -1 - entrySize or -1) end
+end
+if isFast then
+total, latest = total + cost, stamp
+entries = entries .. toBytes(format, stamp - base, total - origin)
+local expires, isExtended = expired, expired < latest + length
+if isExtended then expires = latest + length + SLACK_MS end
+if isLong then
+newest, skipped = stamp, index
+local text = toBytes(LONG_HEADER, 104, width, expires, latest, before, oldest, first, newest, total)
+.. toBytes(REST, base, origin, upTo, segments, dead, number, filed, closedNumber, closedBase,
+closedCount, closedWidth, closedOrigin, skipped)
+.. entries
+isFast = type(set('HSET', key, 'h', text)) == 'number'
+if isFast and isExtended then
+if expires ~= lastExpires then
+lastExpires = expires
+lastTtl = string.format('%.0f', max(expires - now, 1) + outliveMs)
+end
+set('PEXPIRE', key, lastTtl)
+end
+else
+local written
+local text = toBytes(HEADER, 115, width, expires, latest, base, before) .. entries
+if isExtended or not isStored then
+if expires ~= lastExpires then
+lastExpires = expires
+lastTtl = string.format('%.0f', max(expires - now, 1) + outliveMs)
+end
+written = set('SET', key, text, 'PX', lastTtl)
+else
+written = set('SET', key, text, 'KEEPTTL')
+end
+isFast = not written.err
+end
+free, reset = free - cost, stamp + length - time
+end
+end
+isFast = isFast and (wait == 0 or wait >= 1 and wait <= MOST)
+if isFast then
+if time ~= now then
+size = size + 1
+reply[size] = now - time
+end
+if wait < LARGE and free < LARGE and free > -LARGE and reset < LARGE then
+reply[size + 1], reply[size + 2], reply[size + 3] = wait, free, reset
+else
+reply[size + 1] = string.format('%.0f', wait)
+reply[size + 2] = string.format('%.0f', free)
+reply[size + 3] = string.format('%.0f', reset)
+end
+size = size + 3
+end
+end
+if not isFast then
+handed = handed or {}
+handed[key] = true
+size = size + 1
+reply[size] = '>'
+end
+end
+return reply`,
+  },
+} satisfies Readonly<Record<string, Script>>;

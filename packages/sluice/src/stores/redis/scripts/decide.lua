@@ -84,23 +84,14 @@ end
 -- latest time in the state. Returns nil and `now` for a new key, and for a state that is more than
 -- a window ahead, which a wrong clock has written.
 local function open(key, params, state)
-  local known = params.algorithm.read(key, state, params)
-  if not known then return nil, now end
-  if known <= now then return state, now end
-  if known - now > params.window then return nil, now end
-  return state, known
+  local known, length = params.algorithm.read(key, state, params), params.window
+  -- include shared/moment
+  return isHeld and state or nil, time
 end
 
 local function replyLimit(time, wait, free, reset)
   if time ~= now then addReply(now - time) end
-  if wait < LARGE and free < LARGE and free > -LARGE and reset < LARGE then
-    reply[size + 1], reply[size + 2], reply[size + 3] = wait, free, reset
-    size = size + 3
-  else
-    addReply(wait)
-    addReply(free)
-    addReply(reset)
-  end
+  -- include shared/reply
 end
 
 local function replyTimed(time, wait, free, reset)

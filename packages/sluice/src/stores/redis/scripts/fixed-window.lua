@@ -1,6 +1,6 @@
--- fixed-window: `w = floor(now / W)`. A cost c fits when `cost(in window w) + c <= L`.
+-- fixed-window: shared/fixed-window.lua has the formula.
 --
--- Value: the number of the newest window, and the cost in it.
+-- Value: the number of the newest window, the cost in it, and 0.
 build['fixed-window'] = function()
   local function expires(window, params)
     return (window + 1) * params.window
@@ -8,47 +8,41 @@ build['fixed-window'] = function()
 
   return {
     read = function(key, state, params)
-      local window, used = readCells(key, state)
-      if not window then return nil end
-      if used < 0 or used > params.most then notCounter(key) end
-      state.window, state.used, state.expires = window, used, expires(window, params)
-      return window * params.window
+      local a, b, c = readCells(key)
+      if not a then return nil end
+      local isCells, length, newest, used, known, expired = true, params.window, nil, nil, nil, nil
+      -- include shared/fixed-window-state
+      if not isCells then notCounter(key) end
+      state.newest, state.used, state.expired = newest, used, expired
+      return known
     end,
 
     blank = function(state, params, time)
-      state.window, state.used, state.expires = floor(time / params.window), 0, nil
+      state.newest, state.used, state.expired = floor(time / params.window), 0, nil
       return state
     end,
 
     write = function(key, state, params)
-      local window = state.window
-      writeCells(key, state, expires(window, params), window, state.used, 0)
+      writeCells(key, state.expired, expires(state.newest, params), state.newest, state.used, 0)
     end,
 
     decide = function(state, params, time, cost, take)
-      local window = floor(time / params.window)
-      local left = expires(window, params) - time
-      local used = state.window == window and state.used or 0
-      local wait = 0
-      if used + cost > params.limit then
-        wait = left
-      elseif take then
-        used = used + cost
-        state.window, state.used = window, used
-      end
-      return wait, params.limit - used, used > 0 and left or 0
+      local limit, length, newest, used = params.limit, params.window, state.newest, state.used
+      -- include shared/fixed-window
+      if take and wait == 0 then state.newest, state.used = newest, used end
+      return wait, free, reset
     end,
 
     adjust = function(state, params, time, charged, delta)
       local window = floor(charged / params.window)
-      if window ~= state.window or expires(window, params) <= time then return 0 end
+      if window ~= state.newest or expires(window, params) <= time then return 0 end
       local change
       state.used, change = adjusted(state.used, delta, params)
       return change
     end,
 
     cells = function(state, params)
-      return expires(state.window, params), state.used, 0
+      return expires(state.newest, params), state.used, 0
     end,
   }
 end

@@ -11,23 +11,21 @@
 -- `width`, and three values derived from the width: `size` (bytes per entry), `format` and `most`
 -- (largest number).
 local function buildChunks()
-  local toBytes, fromBytes = struct.pack, struct.unpack
-  local FORMATS = { '>I1I1', '>I2I2', '>I3I3', '>I4I4', '>I5I5', '>I6I6', '>I7I7' }
-  local LARGEST = { 255, 65535, 16777215, 4294967295, 1099511627775, 281474976710655, MOST }
+  -- include shared/log-formats
   local chunks = {}
 
   function chunks.widthFor(number)
-    for width = 1, 6 do
-      if number <= LARGEST[width] then return width end
-    end
-    return 7
+    local width
+    -- include shared/width-for
+    return width
   end
 
-  -- Sets the width and the values derived from it. Returns nil if there is no such width.
+  -- Sets the width and the values derived from it. Returns false if there is no such width.
   function chunks.setWidth(chunk, width)
-    chunk.width, chunk.size = width, 2 * width
-    chunk.format, chunk.most = FORMATS[width], LARGEST[width]
-    return chunk.format
+    local isWidth, entrySize, format, largest
+    -- include shared/width
+    chunk.width, chunk.size, chunk.format, chunk.most = width, entrySize, format, largest
+    return isWidth
   end
 
   -- Returns the time and the total of entry `index`, counted from 0.
@@ -37,24 +35,13 @@ local function buildChunks()
   end
 
   -- Returns the index of the first entry from `index` on that is after `edge` and whose total is at
-  -- least `needed`, or `count` if there is none. An exponential search: times and totals ascend, so
-  -- each condition is true for all entries after the first for which it is.
+  -- least `needed`, or `count` if there is none.
   function chunks.seek(chunk, index, edge, needed)
-    local bytes, first, size, format = chunk.bytes, chunk.start + 1, chunk.size, chunk.format
-    local low, high, stride = index - 1, chunk.count, 1
-    edge, needed = edge - chunk.base, needed - chunk.origin
-    while low + 1 < high do
-      local middle = min(low + stride, floor((low + high) / 2))
-      local time, total = fromBytes(format, bytes, first + middle * size)
-      if time <= edge or total < needed then
-        low, stride = middle, stride * 2
-      elseif middle == low + 1 then
-        break
-      else
-        high, stride = middle, MOST
-      end
-    end
-    return low + 1
+    local bytes, from, entrySize, format = chunk.bytes, chunk.start + 1, chunk.size, chunk.format
+    local count, after = chunk.count, edge - chunk.base
+    needed = needed - chunk.origin
+    -- include shared/log-seek
+    return index
   end
 
   -- Returns the stored numbers of the entries from `index` on: time, total, time, total. One

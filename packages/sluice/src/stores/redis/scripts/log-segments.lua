@@ -16,9 +16,10 @@
 -- next segment, the head. The header of the log repeats the head's part of the directory, so that
 -- most calls do not read the directory. Dead segments are deleted a few at a time.
 local function buildSegments(chunks)
-  local toBytes, fromBytes, at, seek = struct.pack, struct.unpack, chunks.at, chunks.seek
+  local at, seek = chunks.at, chunks.seek
+  -- include shared/log-formats
   local RECORD, RECORD_SIZE, ORIGIN_SIZE = '>I4I7BB', 13, 7
-  local FULL, PURGED, SLICE = 252, 64, 500
+  local FULL_SEGMENT, PURGED, SLICE = 252, 64, 500
   local segments = {}
 
   local function load(log)
@@ -216,7 +217,7 @@ local function buildSegments(chunks)
       log.origins = log.origins .. toBytes('>I7', chunk.origin)
       log.number, log.segments, log.filed = log.number + 1, log.segments + 1, 0
       log.isFiled, log.chunk = true, nil
-      merge(log, log.segments - 2, FULL / 2)
+      merge(log, log.segments - 2, FULL_SEGMENT / 2)
     end
     for index = 1, #numbers, 2 do
       numbers[index], numbers[index + 1] = numbers[index] - later, numbers[index + 1] - less
@@ -234,7 +235,7 @@ local function buildSegments(chunks)
       log.written, log.deleted, log.filed, log.skipped, log.chunk = {}, {}, 0, 0, nil
       log.isLong, log.isFiled, log.isHash = true, false, false
       log.headNumber, log.headBase, log.headCount, log.headWidth, log.headOrigin = 0, 0, 0, 0, 0
-    elseif log.filed + log.count > FULL then
+    elseif log.filed + log.count > FULL_SEGMENT then
       -- The times and totals of the next segment will probably span about as much.
       segments.close(log, chunks.widthFor(1.25 * max(log.newest - log.base, log.total - log.origin)))
     end
@@ -273,7 +274,7 @@ local function buildSegments(chunks)
     if #numbers > 0 then
       chunks.fill(chunk, numbers)
       store(log, place, 1, chunk)
-      if isGone and not merge(log, place, FULL / 2) then merge(log, place - 1, FULL / 2) end
+      if isGone and not merge(log, place, FULL_SEGMENT / 2) then merge(log, place - 1, FULL_SEGMENT / 2) end
     else
       remove(log, place, chunk.number)
       if place == log.dead then log.skipped = 0 end
@@ -338,8 +339,6 @@ local function buildSegments(chunks)
     log.segments, log.dead, log.isFiled, log.chunk = log.segments - count, log.dead - count, true, nil
   end
 
-  local REST, REST_SIZE = '>I7I7I7I4I4I4BI4I7BBI7B', 55
-
   -- Fills `log` from the second part of its header. The tail follows in the same field.
   function segments.unfold(log)
     if #log.bytes < log.start + REST_SIZE then notLog(log.key) end
@@ -352,13 +351,17 @@ local function buildSegments(chunks)
     if log.dead > log.segments or log.skipped >= count then notLog(log.key) end
   end
 
-  -- Writes the log. `header` is the first part of its header.
-  function segments.write(key, log, header, isExtended)
+  function segments.write(key, log, isExtended)
     if log.dead > 0 then purge(log) end
-    header = header .. toBytes(REST, log.base, log.origin, log.upTo, log.segments, log.dead,
-      log.number, log.filed, log.headNumber, log.headBase, log.headCount, log.headWidth,
-      log.headOrigin, log.skipped)
-    local fields = { 'h', header .. string.sub(log.bytes, log.start + 1) }
+    local width, expires, latest, before = log.width, log.expires, log.known, log.before
+    local oldest, first, newest, total = log.oldest, log.first, log.newest, log.total
+    local base, origin, upTo, segments, dead = log.base, log.origin, log.upTo, log.segments, log.dead
+    local number, filed, closedNumber, closedBase = log.number, log.filed, log.headNumber, log.headBase
+    local closedCount, closedWidth = log.headCount, log.headWidth
+    local closedOrigin, skipped = log.headOrigin, log.skipped
+    local entries = string.sub(log.bytes, log.start + 1)
+    -- include shared/log-long-text
+    local fields = { 'h', text }
     if log.isFiled then
       fields[3], fields[4], fields[5], fields[6] = 'd', log.records, 't', log.origins
     end

@@ -1,8 +1,5 @@
 -- sliding-buckets: a sliding log that records every admission at the last millisecond of its bucket
 -- of b ms. So a bucket counts in full while any part of it is inside the window.
 build['sliding-buckets'] = function()
-  return buildLog(
-    function(params, time) return (floor(time / params.bucket) + 1) * params.bucket - 1 end,
-    function(params, stamp) return stamp - params.bucket + 1 end
-  )
+  return buildLog(function(params) return params.bucket end)
 end

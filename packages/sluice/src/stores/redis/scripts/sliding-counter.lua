@@ -1,7 +1,6 @@
--- sliding-counter: `w = floor(now / W)`, `e = now - w*W`, `cur` and `prev` the cost admitted in the
--- windows w and w-1. A cost c fits when `prev*(W - e) + (cur + c)*W <= L*W`.
+-- sliding-counter: shared/sliding-counter.lua has the formula.
 --
--- Value: the number of the newest window, cur and prev as of that window.
+-- Value: the number of the newest window, and the cost in it and in the one before.
 build['sliding-counter'] = function()
   local function expires(window, params)
     return (window + 2) * params.window
@@ -9,76 +8,51 @@ build['sliding-counter'] = function()
 
   return {
     read = function(key, state, params)
-      local window, current, previous = readCells(key, state)
-      if not window then return nil end
-      if current < 0 or max(current, previous) > params.most then notCounter(key) end
-      state.window, state.current, state.previous = window, current, previous
-      state.expires = (window + 2) * params.window
-      return window * params.window
+      local a, b, c = readCells(key)
+      if not a then return nil end
+      local isCells, length = true, params.window
+      local newest, current, previous, known, expired
+      -- include shared/sliding-counter-state
+      if not isCells then notCounter(key) end
+      state.newest, state.current, state.previous, state.expired = newest, current, previous, expired
+      return known
     end,
 
     blank = function(state, params, time)
-      state.window, state.current, state.previous = floor(time / params.window), 0, 0
-      state.expires = nil
+      state.newest, state.current, state.previous = floor(time / params.window), 0, 0
+      state.expired = nil
       return state
     end,
 
     write = function(key, state, params)
-      local window = state.window
-      writeCells(key, state, expires(window, params), window, state.current, state.previous)
+      local newest = state.newest
+      writeCells(key, state.expired, expires(newest, params), newest, state.current, state.previous)
     end,
 
     decide = function(state, params, time, cost, take)
       local limit, length = params.limit, params.window
-      local window = floor(time / length)
-      local left = (window + 1) * length - time
-      -- 1. The newest window in the state is the current window, the previous one, or older.
-      local current, previous = 0, 0
-      if state.window == window then
-        current, previous = state.current, state.previous
-      elseif state.window == window - 1 then
-        previous = state.current
+      local newest, current, previous = state.newest, state.current, state.previous
+      -- include shared/sliding-counter
+      if take and wait == 0 then
+        state.newest, state.current, state.previous = newest, current, previous
       end
-      -- 2. Add the cost of the current window and the weighted cost of the previous one.
-      local counting = current
-      if previous > 0 then counting = counting + ceil(previous * left / length) end
-      local wait = 0
-      if counting + cost > limit then
-        -- In this window the cost fits when `previous * left <= room * W`. If `room` is negative,
-        -- it fits in the next window, in which only `current` counts, as the previous window.
-        local room = limit - current - cost
-        if room >= 0 then
-          wait = left - floor(room * length / previous)
-        else
-          wait = left + length - floor((limit - cost) * length / current)
-        end
-      elseif take then
-        counting, current = counting + cost, current + cost
-        state.window, state.current, state.previous = window, current, previous
-      end
-      local reset = 0
-      if current > 0 then
-        reset = left + length
-      elseif previous > 0 then
-        reset = left
-      end
-      return wait, limit - counting, reset
+      return wait, free, reset
     end,
 
     adjust = function(state, params, time, charged, delta)
       local window = floor(charged / params.window)
       if expires(window, params) <= time then return 0 end
       local change = 0
-      if window == state.window then
+      if window == state.newest then
         state.current, change = adjusted(state.current, delta, params)
-      elseif window == state.window - 1 then
+      elseif window == state.newest - 1 then
         state.previous, change = adjusted(state.previous, delta, params)
       end
       return change
     end,
 
     cells = function(state, params)
-      return expires(state.window, params), state.current, state.previous
+      return expires(state.newest, params), state.current, state.previous
     end,
   }
 end

@@ -21,16 +21,25 @@
 -- entries have expired. No check takes more than a few hundred small steps, however long the log.
 -- When all its segments have expired, the log becomes a string again.
 --
--- sliding-log and sliding-buckets differ only in these functions: `stampOf(params, time)` returns
--- the stamp of an admission, which is the time of the entry that records it. `startOf(params,
--- stamp)` returns the earliest time of admissions that have this stamp.
-local function buildLog(stampOf, startOf)
-  local FULL, MOST_IN_STRING, SLACK_MS, ROOM = 36, 252, 900, 4
-  local HEADER, HEADER_SIZE = '>BBI7I7I7I7', 30
-  local LONG_HEADER, LONG_HEADER_SIZE = '>BBI7I7I7I7I7I7I7', 51
-  local toBytes, fromBytes = struct.pack, struct.unpack
+-- sliding-log and sliding-buckets differ only in the length of a bucket, in ms, which
+-- `bucketOf(params)` returns: admissions of one bucket share an entry. shared/log-decide.lua has
+-- the formula, shared/log-stamp.lua the time of an entry.
+local function buildLog(bucketOf)
+  -- include shared/log-formats
   local chunks, segments = buildChunks(), nil
   local at = chunks.at
+
+  local function stampOf(params, time)
+    local bucket = bucketOf(params)
+    -- include shared/log-stamp
+    return stamp
+  end
+
+  local function startOf(params, stamp)
+    local bucket = bucketOf(params)
+    -- include shared/log-stamp-start
+    return start
+  end
 
   -- Marks the log as one without segments.
   local function makeString(log)
@@ -57,27 +66,23 @@ local function buildLog(stampOf, startOf)
   end
 
   local function readString(log, bytes)
-    if #bytes < HEADER_SIZE then notLog(log.key) end
-    local mark, width
-    mark, width, log.expires, log.known, log.base, log.before = fromBytes(HEADER, bytes)
-    if mark ~= 115 then notLog(log.key) end
-    log.bytes, log.start, log.origin, log.filed = bytes, HEADER_SIZE, 0, 0
+    local isLog, width, entrySize, format, largest, base, count
+    local expired, latest, before, oldest, first, newest, total
+    -- include shared/log-string
+    if not isLog then notLog(log.key) end
+    log.width, log.size, log.format, log.most = width, entrySize, format, largest
+    log.expires, log.known, log.base, log.before = expired, latest, base, before
+    log.oldest, log.first, log.newest, log.total = oldest, first, newest, total
+    log.bytes, log.start, log.count, log.origin, log.filed = bytes, HEADER_SIZE, count, 0, 0
     log.isLong, log.isHash, log.isFolded = false, false, false
-    setChunk(log, width)
-    if log.count > 0 then
-      log.newest, log.total = at(log, log.count - 1)
-      log.oldest, log.first = at(log, 0)
-    else
-      log.newest, log.total, log.oldest, log.first = log.known, log.before, log.known, log.before
-    end
   end
 
   local function readHash(log, bytes)
-    if #bytes < LONG_HEADER_SIZE then notLog(log.key) end
-    local mark
-    mark, log.width, log.expires, log.known, log.before, log.oldest, log.first, log.newest,
-      log.total = fromBytes(LONG_HEADER, bytes)
-    if mark ~= 104 then notLog(log.key) end
+    local isLog, width, expired, latest, before, oldest, first, newest, total
+    -- include shared/log-long
+    if not isLog then notLog(log.key) end
+    log.width, log.expires, log.known, log.before = width, expired, latest, before
+    log.oldest, log.first, log.newest, log.total = oldest, first, newest, total
     log.bytes, log.start = bytes, LONG_HEADER_SIZE
     log.isLong, log.isHash, log.isFolded = true, true, true
   end
@@ -95,10 +100,6 @@ local function buildLog(stampOf, startOf)
       if type(bytes) ~= 'string' then notLog(key) end
       readHash(log, bytes)
       log.stored = 'h'
-    end
-    if log.before > log.first or log.first > log.total or log.total > MOST
-      or log.oldest > log.newest or log.newest > log.known or log.known > MOST then
-      notLog(key)
     end
     return startOf(params, log.known)
   end
@@ -275,22 +276,13 @@ local function buildLog(stampOf, startOf)
   end
 
   local function writeLog(key, log, params)
-    local expires = log.known + params.window
-    local isExtended = log.expires < expires
-    if isExtended then log.expires = expires + SLACK_MS end
-    if log.isLong then
-      local header = toBytes(LONG_HEADER, 104, log.width, log.expires, log.known, log.before,
-        log.oldest, log.first, log.newest, log.total)
-      return segments.write(key, log, header, isExtended)
-    end
-    local header = toBytes(HEADER, 115, log.width, log.expires, log.known, log.base,
-      log.before - log.origin)
-    local bytes = header .. string.sub(log.bytes, log.start + 1)
-    if isExtended or log.stored ~= 's' then
-      call('SET', key, bytes, 'PX', lifetime(log.expires))
-    else
-      call('SET', key, bytes, 'KEEPTTL')
-    end
+    local latest, length, expired = log.known, params.window, log.expires
+    -- include shared/log-expiry
+    log.expires = expires
+    if log.isLong then return segments.write(key, log, isExtended) end
+    local width, base, before, isStored = log.width, log.base, log.before - log.origin, log.stored == 's'
+    local entries = string.sub(log.bytes, log.start + 1)
+    -- include shared/log-write-string
   end
 
   -- Returns the number of entries that count, and chunks with the newest of them, oldest first.
@@ -330,20 +322,15 @@ local function buildLog(stampOf, startOf)
 
     decide = function(log, params, time, cost, take)
       local limit, length = params.limit, params.window
-      local edge = time - length
-      local free = limit - (log.total - passed(log, edge))
-      if cost > free then
-        -- The running total that must have expired before `cost` fits.
-        local needed, oldest = log.total + (cost - limit), log.oldest
-        if oldest <= edge or log.first < needed then
-          local _, _, _, found = find(log, edge, needed)
-          oldest = found
-        end
-        return oldest + length - time, free, max(log.newest + length - time, 0)
+      local edge, isEmpty = time - length, isEmpty(log)
+      local passed, total, newest = passed(log, edge), log.total, log.newest
+      local oldest, first = log.oldest, log.first
+      -- include shared/log-decide
+      if needed then
+        local _, _, _, found = find(log, edge, needed)
+        wait = found + length - time
       end
-      if not take then
-        return 0, free, not isEmpty(log) and max(log.newest + length - time, 0) or 0
-      end
+      if wait ~= 0 or not take then return wait, free, reset end
       unfold(log)
       local stamp = stampOf(params, time)
       -- The next decision may be as early as the start of this entry, if the clock steps back. So
@@ -369,8 +356,5 @@ local function buildLog(stampOf, startOf)
 end
 
 build['sliding-log'] = function()
-  return buildLog(
-    function(_, time) return time end,
-    function(_, stamp) return stamp end
-  )
+  return buildLog(function() return 1 end)
 end

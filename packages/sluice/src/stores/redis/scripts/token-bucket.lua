@@ -1,31 +1,34 @@
 -- token-bucket: a bucket holds up to `burst` tokens and gains L every W at a constant rate. A call
--- takes c tokens. The value holds tokens*W (the "level"), which grows by L each millisecond up to
--- burst*W. A cost fits when `level >= c*W`.
+-- takes c tokens. shared/token-bucket.lua has the formula.
 --
--- Value: the time of the newest charge (ms), the level then (negative after an overcharge), and how
--- long after the charge the key expires (ms), which a process with another limit may have written.
+-- Value: the time of the newest charge (ms), the level then (tokens*W, negative after an
+-- overcharge), and how long after the charge the key expires (ms), which a process with another
+-- limit may have written.
 build['token-bucket'] = function()
   local function levelAt(state, params, time)
     return min(params.capacity * params.window, state.level + (time - state.charged) * params.limit)
   end
 
   local function fullAt(state, params)
-    return state.charged + ceil((params.capacity * params.window - state.level) / params.limit)
+    local charged, level, capacity = state.charged, state.level, params.capacity
+    local length, limit = params.window, params.limit
+    -- include shared/token-bucket-full
+    return full
   end
 
   return {
     read = function(key, state, params)
-      local charged, level, lasts = readCells(key, state)
+      local charged, level, lasts = readCells(key)
       if not charged then return nil end
-      state.charged, state.level, state.expires = charged, level, charged + lasts
-      -- If the limit was lowered since the charge, the key would expire before the bucket is full.
+      local expired = charged + lasts
+      state.charged, state.level, state.expired = charged, level, expired
       local full = fullAt(state, params)
-      if state.expires < full and full > now then call('PEXPIRE', key, lifetime(full)) end
+      -- include shared/token-bucket-extend
       return charged
     end,
 
     blank = function(state, params, time)
-      state.charged, state.level, state.expires = time, params.capacity * params.window, nil
+      state.charged, state.level, state.expired = time, params.capacity * params.window, nil
       return state
     end,
 
@@ -33,19 +36,15 @@ build['token-bucket'] = function()
       local full = fullAt(state, params)
       -- A sum above 2^53 is rounded, so the difference may be 1 above MOST.
       local lasts = min(full - state.charged, MOST)
-      writeCells(key, state, full, state.charged, state.level, lasts)
+      writeCells(key, state.expired, full, state.charged, state.level, lasts)
     end,
 
     decide = function(state, params, time, cost, take)
-      local length = params.window
-      local level = levelAt(state, params, time)
-      local missing = cost * length - level
-      local wait = missing <= 0 and 0 or ceil(missing / params.limit)
-      if take and wait == 0 then
-        level = level - cost * length
-        state.charged, state.level = time, level
-      end
-      return wait, floor(level / length), ceil((params.capacity * length - level) / params.limit)
+      local limit, length, capacity = params.limit, params.window, params.capacity
+      local charged, level = state.charged, state.level
+      -- include shared/token-bucket
+      state.charged, state.level = charged, level
+      return wait, free, reset
     end,
 
     adjust = function(state, params, time, charged, delta, cost)

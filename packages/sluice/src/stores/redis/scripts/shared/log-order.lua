@@ -1,0 +1,3 @@
+-- Clears `isLog` if the numbers of a log contradict each other, which only a damaged value has.
+isLog = isLog and before <= first and first <= total and total <= MOST
+  and oldest <= newest and newest <= latest and latest <= MOST

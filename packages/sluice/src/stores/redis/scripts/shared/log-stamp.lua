@@ -1,0 +1,6 @@
+-- The stamp of an admission, which is the time of the entry that records it: the last millisecond
+-- of its bucket of `bucket` ms. In a sliding log a bucket has 1 ms.
+--
+-- In:   time, bucket
+-- Out:  stamp
+local stamp = (floor(time / bucket) + 1) * bucket - 1

@@ -1,0 +1,14 @@
+-- Sets `now` to the time of all decisions of this command, in ms since the epoch: the server's own,
+-- read once, or the one given in ARGV[1]. Keys that are written at a given time expire an hour
+-- later (`outliveMs`), because the given clock and the server's clock may run differently.
+local now, outliveMs = nil, 0
+if ARGV[1] == '' then
+  local time = call('TIME')
+  local micros = time[2] + 0
+  now = time[1] * 1000 + (micros - micros % 1000) / 1000
+else
+  now, outliveMs = tonumber(ARGV[1]), 3600000
+  if not (now and now % 1 == 0 and now >= 0 and now <= MOST) then
+    error('ERR expected a time in ms, got ' .. ARGV[1])
+  end
+end

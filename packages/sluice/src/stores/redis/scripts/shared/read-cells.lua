@@ -1,0 +1,9 @@
+-- Decodes the value of a counter: three integers, packed in as few bytes as possible.
+--
+-- In:   value      what GET returned; any type
+-- Out:  a, b, c    the numbers, if `isCells`
+local isCells, a, b, c, more = pcall(cmsgpack.unpack, value)
+isCells = isCells and more == nil
+  and type(a) == 'number' and type(b) == 'number' and type(c) == 'number'
+  and a >= 0 and a <= MOST and b >= -MOST and b <= MOST and c >= 0 and c <= MOST
+  and a % 1 + b % 1 + c % 1 == 0

@@ -1,0 +1,227 @@
+/**
+ * Sends a command and reports its results: completes its operations, hands checks over to the
+ * general script, and retries operations that Redis has not executed.
+ */
+import { monotonicClock, systemClock } from '../../clock.ts';
+import type { SentCommand } from '../../store.ts';
+import type { Send } from './client.ts';
+import { buildFastCommand, buildGeneralCommand, type RedisCommand } from './command.ts';
+import type { Lane } from './lane.ts';
+import type { RedisOperation } from './operation.ts';
+import { HandedOver, Reply } from './reply.ts';
+import { isMissingScript, isNotDone, NotSentError, type StoreReplyError } from './reply-errors.ts';
+
+/** Delay before the only retry of an operation that Redis has certainly not executed. */
+const RETRY_DELAY_MS = 10;
+
+/** Whether `delayMs` have passed since a time of the system clock, or the clock was set. */
+export function hasPassed(sinceMs: number, delayMs: number): boolean {
+  const elapsedMs = systemClock.now() - sinceMs;
+  return elapsedMs < 0 || elapsedMs >= delayMs;
+}
+
+export class Transmitter {
+  readonly #send: Send;
+  readonly #deadlineMs: number;
+  readonly #again: (operations: readonly RedisOperation[], nowMs: number | undefined) => void;
+  /** Called once, after the first reply, when the client is connected. */
+  #onFirstReply: (() => void) | undefined;
+
+  /**
+   * Callers wait up to `deadlineMs` for a reply, so no operation is retried after that time.
+   * `again` sends operations that are retried or handed over.
+   */
+  constructor(
+    send: Send,
+    deadlineMs: number,
+    again: (operations: readonly RedisOperation[], nowMs: number | undefined) => void,
+    onFirstReply?: () => void,
+  ) {
+    this.#send = send;
+    this.#deadlineMs = deadlineMs;
+    this.#again = again;
+    this.#onFirstReply = onFirstReply;
+  }
+
+  /** Sends operations in one command. Resolves when the command has succeeded or failed. */
+  transmit(
+    given: readonly RedisOperation[],
+    isFast: boolean,
+    nowMs: number | undefined,
+    domain: number,
+    lane: Lane | undefined,
+  ): Promise<void> {
+    const built = this.#build(given, isFast, nowMs);
+    if (built === undefined) {
+      lane?.ended(given.length, lane.epoch);
+      return Promise.resolve();
+    }
+    const { operations, command } = built;
+    const sent: InFlightCommand = {
+      operations,
+      nowMs,
+      sentMs: systemClock.now(),
+      command: { domain, outcome: undefined },
+      lane,
+      epoch: lane?.epoch ?? 0,
+    };
+    for (const { recipient } of operations) recipient.sent?.(sent.command);
+    const [key] = operations[0].keys;
+    return this.#call(command.args, key).then(
+      (value) => this.#complete(sent, value),
+      (error) => {
+        if (!isMissingScript(error)) return this.#failAll(sent, error);
+        // Send the text of the script only if Redis does not have the script.
+        return this.#call(['EVAL', command.script.text, ...command.args.slice(2)], key).then(
+          (value) => this.#complete(sent, value),
+          (other) => this.#failAll(sent, other),
+        );
+      },
+    );
+  }
+
+  /**
+   * Returns one command for these operations. An operation that cannot be encoded fails with a
+   * `NotSentError`, and the command has the remaining ones. Returns undefined if there are none.
+   */
+  #build(
+    operations: readonly RedisOperation[],
+    isFast: boolean,
+    nowMs: number | undefined,
+  ): BuiltCommand | undefined {
+    const build = isFast ? buildFastCommand : buildGeneralCommand;
+    try {
+      return { operations, command: build(operations, nowMs) };
+    } catch (error) {
+      if (operations.length === 1) {
+        operations[0].recipient.failed(new NotSentError(error));
+        return undefined;
+      }
+    }
+    const valid = operations.filter((each) => this.#build([each], isFast, nowMs) !== undefined);
+    if (valid.length === 0) return undefined;
+    return { operations: valid, command: build(valid, nowMs) };
+  }
+
+  /**
+   * Reads the complete reply before it completes any operation, because a malformed part means that
+   * the command has failed. An error about one key is not a failure of the command.
+   */
+  #complete(sent: InFlightCommand, value: unknown): void {
+    const { operations, command, lane } = sent;
+    this.#onFirstReply?.();
+    this.#onFirstReply = undefined;
+    lane?.ended(operations.length, sent.epoch);
+    let reply: Reply;
+    try {
+      reply = new Reply(value, sent.sentMs);
+    } catch (error) {
+      command.outcome = 'failed';
+      for (const { recipient } of operations) recipient.failed(error);
+      return;
+    }
+    const results: unknown[] = [];
+    let failures = 0;
+    let isBroken = false;
+    for (const operation of operations) {
+      try {
+        results.push(operation.read(reply));
+      } catch (error) {
+        results.push(error instanceof HandedOver ? error : new FailedResult(error));
+        isBroken ||= !(error as Partial<StoreReplyError> | undefined)?.isOfKey;
+        failures++;
+      }
+    }
+    command.outcome = isBroken ? 'failed' : 'replied';
+    if (failures > 0) {
+      this.#completePart(sent, results);
+      return;
+    }
+    for (let index = 0; index < results.length; index++) {
+      operations[index].recipient.succeeded(results[index]);
+    }
+  }
+
+  /** Completes a command of which some operations failed or were handed over. */
+  #completePart(sent: InFlightCommand, results: readonly unknown[]): void {
+    const handedOver: RedisOperation[] = [];
+    const retried: RedisOperation[] = [];
+    for (const [index, operation] of sent.operations.entries()) {
+      const result = results[index];
+      if (result instanceof FailedResult) this.#fail(operation, sent, result.error, retried);
+      else if (result instanceof HandedOver) handedOver.push(operation);
+      else operation.recipient.succeeded(result);
+    }
+    for (const operation of handedOver) operation.fast = undefined;
+    if (handedOver.length > 0) this.#again(handedOver, sent.nowMs);
+    this.#retry(retried, sent.nowMs);
+  }
+
+  #failAll(sent: InFlightCommand, error: unknown): void {
+    const { operations, command, lane, nowMs } = sent;
+    command.outcome = 'failed';
+    lane?.ended(operations.length, sent.epoch);
+    const retried: RedisOperation[] = [];
+    for (const operation of operations) this.#fail(operation, sent, error, retried);
+    this.#retry(retried, nowMs);
+  }
+
+  /**
+   * Adds an operation to `retried` if it has not been retried, Redis has certainly not executed it
+   * and the deadline has not passed. A retry in other cases might execute the operation twice, or
+   * too late.
+   */
+  #fail(
+    operation: RedisOperation,
+    { sentMs }: InFlightCommand,
+    error: unknown,
+    retried: RedisOperation[],
+  ): void {
+    const notDone = isNotDone(error);
+    const isLate = hasPassed(sentMs, this.#deadlineMs - RETRY_DELAY_MS);
+    if (operation.isRetried || isLate || !notDone) {
+      operation.recipient.failed(notDone ? Object.assign(error as Error, { notDone }) : error);
+      return;
+    }
+    operation.isRetried = true;
+    retried.push(operation);
+  }
+
+  #retry(operations: readonly RedisOperation[], nowMs: number | undefined): void {
+    if (operations.length === 0) return;
+    monotonicClock.schedule(RETRY_DELAY_MS, () => this.#again(operations, nowMs));
+  }
+
+  /** Rejects if the client throws, or returns no promise. */
+  #call(args: readonly string[], key: string): Promise<unknown> {
+    try {
+      return Promise.resolve(this.#send(args, key));
+    } catch (error) {
+      return Promise.reject(error);
+    }
+  }
+}
+
+interface BuiltCommand {
+  readonly operations: readonly RedisOperation[];
+  readonly command: RedisCommand;
+}
+
+/** A command in flight. */
+interface InFlightCommand {
+  readonly operations: readonly RedisOperation[];
+  readonly nowMs: number | undefined;
+  /** When it was sent, by the system clock. */
+  readonly sentMs: number;
+  /** Passed to recipients. Has no operations, because circuit breakers keep the last command. */
+  readonly command: SentCommand;
+  /** Undefined for a command of a slow queue. */
+  readonly lane: Lane | undefined;
+  /** The epoch of the lane, see `Lane`. */
+  readonly epoch: number;
+}
+
+/** The error of an operation, among the results of a reply. */
+class FailedResult {
+  constructor(readonly error: unknown) {}
+}
