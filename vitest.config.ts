@@ -27,6 +27,7 @@ export default defineConfig({
         replacement: source('packages/traffic/src/$1.ts'),
       },
       { find: /^sluice\/http$/, replacement: source('packages/sluice/src/http/index.ts') },
+      { find: /^sluice\/otel$/, replacement: source('packages/sluice/src/otel/index.ts') },
       { find: /^sluice\/failure$/, replacement: source('packages/sluice/src/failure/index.ts') },
       { find: /^sluice\/testing$/, replacement: source('packages/sluice/src/testing/index.ts') },
     ],

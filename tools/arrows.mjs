@@ -45,6 +45,7 @@ export const arrows = {
     ].join(' '),
     'adapters/':
       './ http/ clock.ts decision.ts warning.ts type:node:http type:fastify type:hono @nestjs/',
+    'otel/': 'type:decision.ts errors.ts @opentelemetry/api',
     'testing/': '* testing/ node:net',
   },
   'packages/server/src/': {

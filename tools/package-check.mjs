@@ -19,6 +19,9 @@ const ENTRY = join(LIBRARY, 'lib/index.js');
 /** Must also run in a browser, like the library. */
 const LAB = 'packages/traffic/dist/lab.js';
 const MAX_BUNDLE_KB = 14;
+const OTEL = join(LIBRARY, 'lib/otel.js');
+const OTEL_API = '@opentelemetry/api';
+const MAX_OTEL_KB = 2;
 const MAX_PAGE_KB = 120;
 
 const inKb = (bytes) => (bytes / 1024).toFixed(1);
@@ -91,9 +94,10 @@ function types({ archive }) {
 }
 
 /** Bundles and minifies a module, like an application that uses all of it. */
-async function bundle(input) {
+async function bundle(input, external = []) {
   const build = await rolldown({
     input,
+    external,
     platform: 'neutral',
     logLevel: 'silent',
   });
@@ -107,10 +111,10 @@ async function bundle(input) {
   }
 }
 
-function bundleSize(chunks) {
+function bundleSize(chunks, maxKb = MAX_BUNDLE_KB) {
   const bytes = chunks.reduce((sum, { code }) => sum + gzipSync(code).length, 0);
-  const figures = `${inKb(bytes)} KB gzipped, ${bytes} bytes (limit ${MAX_BUNDLE_KB} KB)`;
-  if (bytes > MAX_BUNDLE_KB * 1024) throw new Error(figures);
+  const figures = `${inKb(bytes)} KB gzipped, ${bytes} bytes (limit ${maxKb} KB)`;
+  if (bytes > maxKb * 1024) throw new Error(figures);
   return figures;
 }
 
@@ -127,13 +131,13 @@ function pageSize() {
 }
 
 /** Imports that remain in the bundle: packages or Node.js modules. */
-function bundleImports(chunks) {
-  const own = new Set(chunks.map(({ fileName }) => fileName));
+function bundleImports(chunks, allowed = []) {
+  const own = new Set([...allowed, ...chunks.map(({ fileName }) => fileName)]);
   const left = chunks
     .flatMap(({ imports, dynamicImports }) => [...imports, ...dynamicImports])
     .filter((name) => !own.has(name));
   if (left.length > 0) throw new Error(`still imports ${[...new Set(left)].join(', ')}`);
-  return 'none left';
+  return allowed.length > 0 ? `only ${allowed.join(', ')}` : 'none left';
 }
 
 /** Prints one line for a check. Later checks run even if one fails. */
@@ -151,6 +155,7 @@ async function main(folder) {
   if (!existsSync(ENTRY)) throw new Error(`${ENTRY} is missing: it takes npm run build first`);
   const packed = pack(LIBRARY, folder);
   const chunks = await bundle(ENTRY);
+  const otel = await bundle(OTEL, [OTEL_API]);
   const results = [
     await report('contents', () => contents(packed)),
     await report('dependencies', () => dependencies()),
@@ -158,6 +163,8 @@ async function main(folder) {
     await report('types', () => types(packed)),
     await report('core bundle', () => bundleSize(chunks)),
     await report('core imports', () => bundleImports(chunks)),
+    await report('otel bundle', () => bundleSize(otel, MAX_OTEL_KB)),
+    await report('otel imports', () => bundleImports(otel, [OTEL_API])),
     await report('lab imports', async () => bundleImports(await bundle(LAB))),
     await report('dashboard size', () => pageSize()),
   ];

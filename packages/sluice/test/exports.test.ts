@@ -4,6 +4,7 @@ import * as engine from '../src/engine.ts';
 import * as failure from '../src/failure/index.ts';
 import * as http from '../src/http/index.ts';
 import * as core from '../src/index.ts';
+import * as otel from '../src/otel/index.ts';
 import * as redis from '../src/stores/redis/index.ts';
 import * as testing from '../src/testing/index.ts';
 
@@ -279,6 +280,10 @@ describe('adapters', () => {
       expect(namesOf(adapter).filter((each) => each === 'rateLimit')).toEqual(['rateLimit']);
     },
   );
+
+  test('sluice/otel exports openTelemetry', () => {
+    expect(namesOf(otel)).toEqual(['openTelemetry']);
+  });
 
   test('sluice/nest exports its module and guard', async () => {
     expect(namesOf(await import('../src/adapters/nest.ts'))).toEqual([
