@@ -53,7 +53,7 @@ const limitTokens = rateLimit({
   name: 'tokens',
   limit: TOKENS_PER_MINUTE,
   window: '1m',
-  key: { header: 'x-api-key' },
+  key: { header: 'x-api-key', authenticated: true },
   cost: (request) => estimate(request.body),
   // Without a number the estimate stays charged, as when a client disconnects early.
   settle: ({ request, status }) => (status >= 400 ? 0 : request.tokens),

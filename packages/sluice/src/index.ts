@@ -47,3 +47,4 @@ export type {
   SyncStore,
 } from './store.ts';
 export { type MemoryStoreOptions, memoryStore } from './stores/memory/memory-store.ts';
+export type { Warning, WarningCode, WarningCodes } from './warning.ts';

@@ -5,13 +5,18 @@ import { SluiceError } from '../src/index.ts';
 const sources = new URL('../src/', import.meta.url);
 const page = readFileSync(new URL('../../../docs/errors.md', import.meta.url), 'utf8');
 
-/** The codes in the source, each with the comment above it. */
-const table = [
-  ...readFileSync(new URL('errors.ts', sources), 'utf8').matchAll(
-    /^ {2}\/\*\* (.+) \*\/\n {2}(ERR_\w+): never;$/gm,
-  ),
-].map(([, meaning, code]) => [code, meaning]);
+/** Returns the codes in a source file, each with the comment above it. */
+const codesIn = (file: string): [code: string, meaning: string][] =>
+  [
+    ...readFileSync(new URL(file, sources), 'utf8').matchAll(
+      /^ {2}\/\*\* (.+) \*\/\n {2}(\w+): never;$/gm,
+    ),
+  ].map(([, meaning, code]) => [code, meaning]);
+
+const table = codesIn('errors.ts');
 const codes = table.map(([code]) => code);
+const warningTable = codesIn('warning.ts');
+const warningCodes = warningTable.map(([code]) => code);
 
 /** The rows of the table in docs/errors.md: code and meaning. */
 const rows = page
@@ -29,13 +34,16 @@ const written = readdirSync(sources, { recursive: true, encoding: 'utf8' })
 describe('docs/errors.md', () => {
   it('docs/errors.md lists every code with its meaning, in source order', () => {
     expect(codes.length).toBeGreaterThan(15);
-    expect(rows).toEqual(table);
+    expect(warningCodes.length).toBeGreaterThan(10);
+    expect(rows).toEqual([...table, ...warningTable]);
   });
 
   it('docs/errors.md has no other rows', () => {
     const lines = page.split('\n').filter((line) => line.startsWith('|'));
-    expect(lines.slice(0, 2)).toEqual(['| code | meaning |', '|---|---|']);
-    expect(lines).toHaveLength(codes.length + 2);
+    const head = ['| code | meaning |', '|---|---|'];
+    expect(lines.slice(0, 2)).toEqual(head);
+    expect(lines.slice(codes.length + 2, codes.length + 4)).toEqual(head);
+    expect(lines).toHaveLength(codes.length + warningCodes.length + 4);
   });
 });
 
@@ -47,6 +55,19 @@ describe('error codes', () => {
   it('the sources throw only documented codes', () => {
     const thrown = new Set(written.match(/\bERR_[A-Z_]+/g));
     expect([...thrown].filter((code) => !codes.includes(code))).toEqual([]);
+  });
+});
+
+describe('warning codes', () => {
+  it.each(warningCodes)('the sources emit %s', (code) => {
+    // `warning.ts` has each once; the code that emits a warning has it again.
+    const uses = written.match(new RegExp(`\\b${code}\\b`, 'g')) ?? [];
+    expect(uses.length).toBeGreaterThan(1);
+  });
+
+  it('the sources emit only documented codes', () => {
+    const emitted = new Set(written.match(/\bWARN_[A-Z_]+/g));
+    expect([...emitted].filter((code) => !warningCodes.includes(code))).toEqual([]);
   });
 });
 

@@ -88,6 +88,9 @@ describe('sluice', () => {
         "SyncLimiter",
         "SyncPolicyTable",
         "SyncStore",
+        "Warning",
+        "WarningCode",
+        "WarningCodes",
       ]
     `);
   });
@@ -255,6 +258,7 @@ describe('sluice/http', () => {
         "ForwardedHeader",
         "Header",
         "HeaderForm",
+        "HeaderKey",
         "HeaderReport",
         "KeySource",
         "LimitFetchOptions",

@@ -12,6 +12,7 @@ export type { HeaderReport, LimitReport } from './header-report.ts';
 export { type Header, type HeaderForm, headerForms, retryAfter } from './headers.ts';
 export { type LimitFetchOptions, limitFetch } from './limit-fetch.ts';
 export type {
+  HeaderKey,
   KeySource,
   PolicyLimit,
   RequestLimit,

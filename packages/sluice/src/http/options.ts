@@ -10,11 +10,21 @@ import type { HeaderForm } from './headers.ts';
 
 type Maybe<T> = T | Promise<T>;
 
+/** Counts by the value of a header, and by address if a request does not have the header. */
+export interface HeaderKey {
+  /** The name of the header. */
+  readonly header: string;
+  /**
+   * Whether requests with an invented value never reach the limit, for example because a gateway
+   * verifies the API key. Default false: without a limit by address, a warning is emitted.
+   *
+   * @example key: { header: 'x-api-key', authenticated: true }
+   */
+  readonly authenticated?: boolean;
+}
+
 /** What a limit counts by: the client's address, a header's value, or a function's result. */
-export type KeySource<R> =
-  | 'address'
-  | { readonly header: string }
-  | ((request: R) => Maybe<Key | number>);
+export type KeySource<R> = 'address' | HeaderKey | ((request: R) => Maybe<Key | number>);
 
 /** One limit on requests. */
 export interface RequestLimit<R> extends Omit<PolicyOptions, 'limit' | 'window' | 'costs'> {
@@ -41,9 +51,10 @@ export interface RequestLimit<R> extends Omit<PolicyOptions, 'limit' | 'window' 
   readonly window?: Duration;
   /**
    * What the limit counts by. Default `'address'`. If a request does not have the header, it
-   * counts by its address. Keys over 1,024 characters are hashed.
+   * counts by its address. Clients can invent header values: authenticate them, or add a limit by
+   * address. Keys over 1,024 characters are hashed.
    *
-   * @example key: { header: 'x-api-key' }
+   * @example key: { header: 'x-api-key', authenticated: true }
    * @example key: (request) => request.user.id
    */
   readonly key?: KeySource<R>;

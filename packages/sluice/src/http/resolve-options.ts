@@ -10,6 +10,7 @@ import {
   headerFormsOf,
   withSluiceNames,
 } from './express-rate-limit.ts';
+import { warnOfHeaderKeys } from './header-keys.ts';
 import { headerForms } from './headers.ts';
 import type {
   KeySource,
@@ -104,6 +105,11 @@ function checkLimiter<R>(given: GivenOptions<R>): void {
 function resolveKey<R>(key: KeySource<R>): KeySource<R> {
   if (key === 'address' || typeof key === 'function') return key;
   if (isRecord(key) && typeof key.header === 'string' && key.header !== '') {
+    checkFields(key, ['header', 'authenticated']);
+    const { authenticated = false } = key;
+    if (typeof authenticated !== 'boolean') {
+      reject('`authenticated` to be true or false', authenticated);
+    }
     return { header: key.header.toLowerCase() };
   }
   return reject("`key` to be 'address', { header: 'name' } or a function", key);
@@ -143,13 +149,14 @@ function resolveLimits<R>(options: RequestOptions<R>): readonly ResolvedLimit<R>
     ? [picked(options, POLICY_LIMIT_FIELDS)]
     : [{ ...picked(options, POLICY_FIELDS), limit }];
   const first = limiter ? '' : defaultName(options.store);
-  const entries = (limits ?? own) as readonly { shadow?: boolean }[];
+  const entries = (limits ?? own) as readonly { shadow?: boolean; key?: KeySource<R> }[];
   const resolved = entries.map((each, index) => {
     const given = { ...each, shadow: isShadow || (each.shadow ?? false) };
     if (limiter !== undefined) return resolvePolicyLimit(given as PolicyLimit<R>);
     const name = index === 0 ? first : `${first}-${index + 1}`;
     return resolveLimit(given as RequestLimit<R>, name);
   });
+  if (!isShadow) warnOfHeaderKeys(entries, options.onWarning);
   const names = resolved.map(({ name }) => name);
   if (new Set(names).size < names.length) reject('a unique `name` for each limit', names.join(' '));
   return resolved;

@@ -25,6 +25,8 @@ const invalidOptions: [code: ErrorCode, options: object][] = [
   ['ERR_INVALID_OPTION', { limit: 5, window: '1m', windowMs: 60_000 }],
   ['ERR_INVALID_OPTION', { limit: 5, key: 'ip' }],
   ['ERR_INVALID_OPTION', { limit: 5, key: { header: '' } }],
+  ['ERR_INVALID_OPTION', { limit: 5, key: { header: 'x-user', authentic: true } }],
+  ['ERR_INVALID_OPTION', { limit: 5, key: { header: 'x-user', authenticated: 'yes' } }],
   ['ERR_INVALID_OPTION', { limit: 5, key: () => 'a', keyGenerator: () => 'a' }],
   ['ERR_INVALID_OPTION', { limit: 5, headers: 'draft-5' }],
   ['ERR_INVALID_OPTION', { limit: 5, headers: 'draft', standardHeaders: true }],

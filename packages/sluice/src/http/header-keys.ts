@@ -1,0 +1,31 @@
+/**
+ * Warns about limits that count only by a header. A client that sends a new value with each request
+ * has a new counter each time, unless the values are authenticated or another limit counts it too.
+ */
+import { emitWarning, type Warning, warnOnError } from '../warning.ts';
+import type { HeaderKey, KeySource } from './options.ts';
+
+/** The keys that a warning was emitted for: routes inherit the key of their plugin. */
+const warned = new WeakSet<HeaderKey>();
+
+/**
+ * Emits a warning for each enforced limit by header, unless another enforced limit counts by
+ * address or by a function, which may count by anything.
+ */
+export function warnOfHeaderKeys<R>(
+  limits: readonly { readonly key?: KeySource<R>; readonly shadow?: boolean }[],
+  onWarning: (warning: Warning) => void = emitWarning,
+): void {
+  const keys = limits.filter(({ shadow }) => !shadow).map(({ key = 'address' }) => key);
+  if (!keys.every((key) => typeof key === 'object')) return;
+  for (const key of keys) {
+    if (key.authenticated === true || warned.has(key)) continue;
+    warned.add(key);
+    const message =
+      `The limit counts only by the header ${key.header}, which clients choose: a client that ` +
+      'sends another value with each request is not limited. Add a limit with key: ' +
+      "'address' to `limits`. If requests with an invented value never reach the limit, set " +
+      `key: { header: '${key.header}', authenticated: true } instead.`;
+    void warnOnError(onWarning)({ code: 'WARN_HEADER_KEY', message });
+  }
+}
