@@ -28,6 +28,11 @@ export default defineConfig({
       },
       { find: /^sluice\/http$/, replacement: source('packages/sluice/src/http/index.ts') },
       { find: /^sluice\/otel$/, replacement: source('packages/sluice/src/otel/index.ts') },
+      // Stand-ins for the framework modules that recipes import.
+      {
+        find: /^(?:next\/server|\$app\/environment)$/,
+        replacement: source('packages/sluice/test/framework-modules.ts'),
+      },
       { find: /^sluice\/failure$/, replacement: source('packages/sluice/src/failure/index.ts') },
       { find: /^sluice\/testing$/, replacement: source('packages/sluice/src/testing/index.ts') },
     ],

@@ -1,115 +1,22 @@
 /** Runs every example as a user does and checks what its comment states. Needs a build. */
-import { type ChildProcess, spawn } from 'node:child_process';
-import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs';
-import { type IncomingHttpHeaders, request } from 'node:http';
-import { tmpdir } from 'node:os';
+import { readdirSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Redis } from 'ioredis';
-import { afterAll, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { startRedis } from '../../../tools/servers/redis.mjs';
 import { createLimiter } from '../src/index.ts';
 import { redisStore } from '../src/stores/redis/index.ts';
-
-const examples = new URL('../../../examples/', import.meta.url).pathname;
-const folder = mkdtempSync(join(tmpdir(), 'sluice-examples-'));
-const children = new Set<ChildProcess>();
-
-afterAll(() => {
-  for (const child of children) child.kill();
-  rmSync(folder, { recursive: true });
-});
-
-interface Run {
-  readonly child: ChildProcess;
-  readonly output: () => string;
-  readonly ended: Promise<number | null>;
-}
-
-function run(name: string, env: Readonly<Record<string, string>>): Run {
-  const options = { cwd: folder, env: { ...process.env, ...env } };
-  const child = spawn(process.execPath, [join(examples, name, 'main.mjs')], options);
-  let output = '';
-  for (const stream of [child.stdout, child.stderr]) {
-    stream.setEncoding('utf8').on('data', (text) => {
-      output += text;
-    });
-  }
-  children.add(child);
-  const ended = new Promise<number | null>((resolve) => {
-    child.once('close', (code) => {
-      children.delete(child);
-      resolve(code);
-    });
-  });
-  return { child, output: () => output, ended };
-}
-
-interface RequestOptions {
-  readonly method?: string;
-  readonly headers?: Readonly<Record<string, string>>;
-  readonly body?: unknown;
-  /** The loopback address to send from. */
-  readonly from?: string;
-}
-
-interface HttpResponse {
-  readonly status: number;
-  readonly headers: IncomingHttpHeaders;
-  readonly body: string;
-}
-
-type Send = (path?: string, options?: RequestOptions) => Promise<HttpResponse>;
-
-function sendTo(
-  url: string,
-  { method, headers, body, from }: RequestOptions,
-): Promise<HttpResponse> {
-  const json = body === undefined ? undefined : JSON.stringify(body);
-  const options = {
-    method: method ?? (json === undefined ? 'GET' : 'POST'),
-    headers: { ...(json !== undefined && { 'content-type': 'application/json' }), ...headers },
-    ...(from !== undefined && { localAddress: from }),
-    agent: false,
-  };
-  return new Promise((resolve, reject) => {
-    const sent = request(url, options, (response) => {
-      let text = '';
-      response.setEncoding('utf8').on('data', (part) => {
-        text += part;
-      });
-      response.on('end', () =>
-        resolve({ status: response.statusCode!, headers: response.headers, body: text }),
-      );
-    });
-    sent.on('error', reject).end(json);
-  });
-}
-
-/** Runs an example server on a free port until `use` resolves. */
-async function serving(name: string, use: (send: Send) => Promise<void>): Promise<void> {
-  const { child, output, ended } = run(name, { PORT: '0' });
-  let over = false;
-  ended.then(() => {
-    over = true;
-  });
-  while (!output().includes('\n') && !over) await sleep(10);
-  const [, url] = output().match(/^Listening on (http:\/\/127\.0\.0\.1:\d+)\n$/) ?? [];
-  if (url === undefined) throw new Error(`${name} printed ${output()}`);
-  try {
-    await use((path = '/', options = {}) => sendTo(url + path, options));
-    expect(output(), 'nothing else is printed').toBe(`Listening on ${url}\n`);
-  } finally {
-    child.kill();
-    await ended;
-  }
-}
-
-async function statuses(count: number, send: () => Promise<HttpResponse>): Promise<number[]> {
-  const all: number[] = [];
-  for (let i = 0; i < count; i++) all.push((await send()).status);
-  return all;
-}
+import {
+  examples,
+  folder,
+  type HttpResponse,
+  type RequestOptions,
+  run,
+  type Send,
+  serving,
+  statuses,
+} from './running-examples.ts';
 
 const remainingOf = ({ headers }: HttpResponse): number =>
   Number(/r=(\d+)/.exec(String(headers.ratelimit))?.[1]);
@@ -179,6 +86,12 @@ async function ingest(url: string): Promise<{ spent: number; outputs: string[] }
   expect({ codes, outputs }).toMatchObject({ codes: [0, 0, 0, 0] });
   return { spent: outputs.map(spentBy).reduce((sum, each) => sum + each), outputs };
 }
+
+/** Tested by recipes.test.ts. */
+const RECIPES = [
+  ...['aws-lambda', 'cloudflare-workers', 'graphql', 'nextjs', 'socket-io', 'sveltekit'],
+  ...['trpc', 'ws'],
+];
 
 const tests: Readonly<Record<string, Readonly<Record<string, () => Promise<void>>>>> = {
   express: {
@@ -348,8 +261,7 @@ for (const [name, checks] of Object.entries(tests)) {
 
 it('every example is tested', () => {
   // The tests of the server run the proxy configurations.
-  const folders = readdirSync(examples, { withFileTypes: true }).filter(
-    (each) => each.isDirectory() && each.name !== 'proxies',
-  );
-  expect(folders.map(({ name }) => name).sort()).toEqual(Object.keys(tests).sort());
+  const folders = readdirSync(examples).filter((name) => name !== 'proxies');
+  const tested = [...Object.keys(tests), ...RECIPES];
+  expect(folders.sort()).toEqual(tested.sort());
 });
