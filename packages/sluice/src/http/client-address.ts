@@ -197,7 +197,8 @@ function wholeAddress(options: AddressOptions): (origin: Origin) => Address | un
     } else if (socket === undefined) {
       warn('WARN_NO_CLIENT_ADDRESS', name, socket);
     } else {
-      const stray = HEADERS.find((each) => origin.header(each));
+      const stray =
+        origin.isForwarded === false ? undefined : HEADERS.find((each) => origin.header(each));
       if (stray) warn('WARN_FORWARDED_IGNORED', stray, socket);
     }
     return socket;

@@ -60,6 +60,8 @@ function requestInfo<R>(
     request,
     socketAddress,
     header: (name) => header(request, name),
+    // The option states the client's address, so a forwarding header is no sign of a mistake.
+    ...(address && { isForwarded: false }),
   });
   const found = address ? address(request) : addressIn(env, fetchRequest(request));
   return typeof found === 'object' ? Promise.resolve(found).then(describe) : describe(found);
