@@ -45,7 +45,7 @@ function itemsOf({ name, arguments: given }, variables) {
   return Number.isSafeInteger(value) && value >= 0 ? value : DEFAULT_ITEMS;
 }
 
-/** Returns the cost of a valid operation. Computes each fragment once: fragments can nest deeply. */
+/** Returns the cost of a valid operation. Computes each fragment once: they can nest deeply. */
 function costOf(operation, document, variables) {
   const fragments = new Map();
   for (const each of document.definitions) {

@@ -4,8 +4,8 @@
  *
  *     npm run build && node examples/socket-io/main.mjs
  *
- * A denied event is acknowledged with { error: 'rate_limited', retryAfterMs } and does not reach its
- * handler. After 10 denied events the client is disconnected. A denied connection gets
+ * A denied event is acknowledged with { error: 'rate_limited', retryAfterMs } and does not reach
+ * its handler. After 10 denied events the client is disconnected. A denied connection gets
  * `connect_error` with `error.data.retryAfterMs`.
  */
 import { createServer } from 'node:http';

@@ -9,6 +9,8 @@ export interface WarningCodes {
   WARN_CALLBACK: never;
   /** Clients choose the only key of a limit. Add a limit by address, or set `authenticated`. */
   WARN_HEADER_KEY: never;
+  /** A request has no address, so all such requests share one key. */
+  WARN_NO_CLIENT_ADDRESS: never;
   /** A request has a forwarding header, but no proxy is trusted: see `trustProxy`. */
   WARN_FORWARDED_IGNORED: never;
   /** A trusted proxy sends no forwarding header, so all its clients share one key. */
@@ -19,6 +21,10 @@ export interface WarningCodes {
   WARN_FORWARDED_UNREADABLE: never;
   /** The framework trusts every proxy, so clients can forge their address. */
   WARN_TRUSTS_EVERYBODY: never;
+  /** A store of express-rate-limit counts in fixed windows, which admit up to twice the limit. */
+  WARN_FIXED_WINDOW_STORE: never;
+  /** A store of express-rate-limit failed. */
+  WARN_STORE_FAILED: never;
   /** The Redis client queues commands while it is disconnected. */
   WARN_REDIS_OFFLINE_QUEUE: never;
   /** The Redis client sends commands again after a lost connection, so calls are charged twice. */

@@ -1,4 +1,4 @@
-/** Stand-ins for `next/server` and `$app/environment`: these frameworks are too large to install. */
+/** Stand-ins for `next/server` and `$app/environment`: the frameworks are large to install. */
 
 /** The response of Next.js that continues with the route, as its proxy returns it. */
 export const NextResponse = {
