@@ -157,7 +157,7 @@ export const arrows = {
     'start-failure.ts': 'output.ts sluice-server',
     'welcome.ts': 'effective.ts output.ts sluice-server sluice-traffic/format',
     'traffic/': [
-      './ client.ts type:command.ts decision.ts output.ts problems.ts',
+      './ client.ts type:command.ts decision.ts option-values.ts output.ts problems.ts',
       'commander sluice sluice/engine sluice/http sluice-server/configured sluice-traffic',
       'sluice-traffic/format node:*',
     ].join(' '),
@@ -169,8 +169,10 @@ export const arrows = {
       './ top/text.ts load/ output.ts pause.ts start-failure.ts',
       'sluice sluice-server sluice-traffic/format node:*',
     ].join(' '),
-    'commands/': '* commander sluice sluice-server sluice-traffic sluice-traffic/format node:*',
-    'program.ts': 'command.ts commands/ output.ts commander node:*',
+    'commands/':
+      '* commander sluice sluice/engine sluice-server sluice-traffic sluice-traffic/format node:*',
+    'completion-script.ts': 'type:commander',
+    'program.ts': 'command.ts commands/ completion-script.ts output.ts commander node:*',
     'main.ts': 'output.ts program.ts',
   },
   'packages/dashboard/src/': {

@@ -9,6 +9,8 @@ export interface Context {
 
 export interface Command {
   options(): readonly Option[];
+  /** Values of the first argument, for completion. */
+  readonly values?: readonly string[];
   /** Help text below the options. */
   readonly epilogue?: string;
   run(context: Context, args: readonly unknown[], options: object): Promise<ExitCode>;

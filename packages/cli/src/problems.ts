@@ -6,15 +6,19 @@ import { type Paint, visible } from './output.ts';
 /** Longer source lines are cut. */
 const FRAME_COLUMNS = 76;
 
-/** `limits.yaml:3:14: Expected ...`; if `frames`, followed by the source line and a caret. */
+/**
+ * `limits.yaml:3:14: Expected ...`, after a label such as `error: `; if `frames`, followed by the
+ * source line and a caret.
+ */
 export function problemLines(
   problems: readonly ConfigProblem[],
   frames: boolean,
   paint: Paint,
+  label = '',
 ): readonly string[] {
   const linesOf = new Map<string, readonly string[]>();
   return problems.flatMap((problem) => {
-    const text = visible(problemText(problem));
+    const text = `${label}${visible(problemText(problem))}`;
     if (!frames) return [text];
     const { file } = problem;
     if (!linesOf.has(file)) linesOf.set(file, readLines(file));

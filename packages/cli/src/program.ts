@@ -1,7 +1,8 @@
 /** The table of commands. Parses the arguments and runs the command that they name. */
 import { readFileSync } from 'node:fs';
-import { CommanderError, Command as Parser } from 'commander';
+import { Argument, CommanderError, Command as Parser } from 'commander';
 import type { CommandRow, Context } from './command.ts';
+import { completionScript, SHELLS, type Shell } from './completion-script.ts';
 import {
   type Environment,
   EXIT_ERROR,
@@ -18,13 +19,19 @@ const LOGS = { logs: 'access logs, plain or compressed; - reads standard input' 
 const COMMANDS: readonly CommandRow[] = [
   {
     usage: 'demo',
-    summary: 'run a service with sample traffic for ten seconds and show its decisions',
+    summary: 'run a service with sample traffic and show its decisions',
     load: async () => (await import('./commands/demo.ts')).demo,
   },
   {
     usage: 'serve',
     summary: 'run the service',
     load: async () => (await import('./commands/serve.ts')).serve,
+  },
+  {
+    usage: 'init [file]',
+    summary: 'write a first configuration file',
+    arguments: { file: 'file to write (default: limits.yaml)' },
+    load: async () => (await import('./commands/init.ts')).init,
   },
   {
     usage: 'validate [files...]',
@@ -99,6 +106,11 @@ Exit codes:
   1  denied, or invalid input
   2  usage error, or service unreachable`;
 
+const COMPLETION_HELP = `  bash  eval "$(sluice completion bash)" in ~/.bashrc
+  zsh   eval "$(sluice completion zsh)" in ~/.zshrc, after compinit
+  fish  sluice completion fish > ~/.config/fish/completions/sluice.fish
+`;
+
 function version(): string {
   const path = new URL('../package.json', import.meta.url);
   return JSON.parse(readFileSync(path, 'utf8')).version;
@@ -126,7 +138,8 @@ function newParser(name: string, output: Output): Parser {
 /** Turns `help nonsense` into `nonsense`, so that the parser reports an unknown command. */
 function withoutUnknownHelp(words: readonly string[]): readonly string[] {
   const [first, second = 'help'] = words;
-  const isKnown = COMMANDS.some(({ usage }) => usage.split(' ')[0] === second);
+  const isKnown =
+    second === 'completion' || COMMANDS.some(({ usage }) => usage.split(' ')[0] === second);
   const isOther = first !== 'help' || isKnown || second === 'help' || second.startsWith('-');
   return isOther ? words : [second];
 }
@@ -140,7 +153,7 @@ export async function runProgram(
   let exitCode: ExitCode = EXIT_OK;
   const program = newParser('sluice', output)
     .description('Sliding-window rate limiter: service, client and log analysis.')
-    .version(version(), '--version', 'print the version')
+    .version(version(), '-V, --version', 'print the version')
     .helpCommand('help [command]', 'show help for a command')
     .addHelpText('after', EXIT_CODES);
   for (const row of COMMANDS) {
@@ -151,6 +164,7 @@ export async function runProgram(
       exitCode = code;
     });
   }
+  addCompletion(program, output);
   try {
     await program.parseAsync([...withoutUnknownHelp(words)], { from: 'user' });
     return exitCode;
@@ -163,6 +177,28 @@ export async function runProgram(
     // An internal error must not look like a denial (1).
     return isExpected ? error.exitCode : EXIT_ERROR;
   }
+}
+
+/** Adds `sluice completion`, which loads all commands to list their options. */
+function addCompletion(program: Parser, output: Output): void {
+  const parser = newParser('completion', output)
+    .description('print a completion script for a shell')
+    .addArgument(new Argument('<shell>', 'shell').choices(SHELLS));
+  parser.action(async (shell: Shell) => {
+    const values: Record<string, readonly string[]> = { completion: SHELLS };
+    for (const row of COMMANDS) {
+      const command = program.commands.find((each) => each.name() === row.usage.split(' ')[0])!;
+      const loaded = await row.load();
+      const known = new Set(command.options.map(({ flags }) => flags));
+      for (const option of loaded.options()) {
+        if (!known.has(option.flags)) command.addOption(option);
+      }
+      if (loaded.values !== undefined) values[command.name()] = loaded.values;
+    }
+    output.write(completionScript(shell, program, values));
+  });
+  parser.addHelpText('after', `\n${COMPLETION_HELP}${EXIT_CODES}`);
+  program.addCommand(parser);
 }
 
 /** Returns a parser with what the list of commands shows: the command is not loaded yet. */

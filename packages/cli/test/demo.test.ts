@@ -31,6 +31,8 @@ describe('sluice demo', () => {
       /: ([\d,]+) allowed, ([\d,]+) denied, the first one after [\d.]+ m?s\./.exec(stdout)!;
     expect(Number(allowed.replace(',', ''))).toBeGreaterThan(100);
     expect(Number(denied.replace(',', ''))).toBeGreaterThan(50);
+    // The picture comes before the traffic.
+    expect(stdout.indexOf('within the limit')).toBeLessThan(stdout.indexOf('  after '));
     const [, next] = /Next steps:\n([\s\S]+)\n$/.exec(stdout)!;
     const columns = next.split('\n').map((line) => line.split(/ {2,}/));
     expect(columns.map(([, command]) => command)).toEqual([
@@ -101,8 +103,8 @@ describe('sluice demo', () => {
     expect([...shown.terminal.styles]).toEqual([]);
   });
 
-  test('Ctrl-C prints a summary and restores the cursor', async () => {
-    const shown = onTerminalOf(80, 30, ['demo', '--keep']);
+  test('runs until Ctrl-C on a terminal, then prints a summary', async () => {
+    const shown = onTerminalOf(80, 30, ['demo']);
     const text = await shown.shows(/most denied +10\./);
     const [url] = /http:\/\/127\.0\.0\.1:\d+/.exec(text)!;
     expect((await fetch(`${url}/healthz`)).status).toBe(200);

@@ -58,8 +58,8 @@ describe('sluice plan', () => {
     const many = await ended('--max-denied-clients', '2%', '--max-denied-requests', '1%');
     expect(many.code).toBe(1);
     expect(many.stderr).toBe(
-      '1 of 41 clients are denied (2.4%), more than --max-denied-clients 2%\n' +
-        '180 of 540 requests are denied (33.3%), more than --max-denied-requests 1%\n',
+      'error: 1 of 41 clients are denied (2.4%), more than --max-denied-clients 2%\n' +
+        'error: 180 of 540 requests are denied (33.3%), more than --max-denied-requests\n1%\n',
     );
     expect((await ended('--max-denied-clients', '1')).code).toBe(0);
     expect((await ended('--max-denied-clients', '0')).code).toBe(1);
@@ -239,7 +239,7 @@ describe('sluice plan with invalid input', () => {
     const wrong = file('wrong.yaml', 'policies:\n  perMinute: 30/1x\n  perHour: 0/1h\n');
     const problems = await rejected([log, '--policy', wrong]);
     expect(problems).toMatch(
-      /^\S+wrong\.yaml:2:14: Expected [^\n]+\n\S+wrong\.yaml:3:12: Expected [^\n]+\n$/,
+      /^error: \S+wrong\.yaml:2:14: Expected .+\nerror: \S+wrong\.yaml:3:12: Expected .+\n$/,
     );
     expect(await rejected([log, '--policy', next, '--against', wrong])).toMatch(/wrong\.yaml:2:14/);
     expect(await rejected([log, '--policy', `${wrong}.absent`])).toMatch(

@@ -79,7 +79,7 @@ describe('sluice serve --print-config', () => {
     const path = file('bad.yaml', 'policies: { a: b }\n');
     const { code, stdout, stderr } = await print(['--config', path, '--drain', 'never']);
     expect({ code, stdout }).toEqual({ code: 1, stdout: '' });
-    expect(stderr).toMatch(/bad\.yaml:1:16: Expected .*\nExpected --drain to be a duration/);
+    expect(stderr).toMatch(/bad\.yaml:1:16: Expected .*\nerror: Expected --drain to be a duration/);
   });
 
   test('warns about a misspelt variable', async () => {

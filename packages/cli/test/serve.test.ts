@@ -247,11 +247,11 @@ describe('sluice serve', () => {
     expect({ code, stdout }).toEqual({ code: 1, stdout: '' });
     const reported = stderr.trimEnd().split('\n');
     expect(reported).toHaveLength(5);
-    expect(reported[0]).toMatch(/wrong\.yaml:2:6: Expected /);
+    expect(reported[0]).toMatch(/^error: \S*wrong\.yaml:2:6: Expected /);
     expect(reported[1]).toMatch(/wrong\.yaml:3:6: Expected /);
     expect(reported[2]).toMatch(/wrong\.yaml:4:13: Expected /);
-    expect(reported[3]).toMatch(/^Expected SLUICE_HEADERS to be one of /);
-    expect(reported[4]).toMatch(/^Expected --workers to be an integer/);
+    expect(reported[3]).toMatch(/^error: Expected SLUICE_HEADERS to be one of /);
+    expect(reported[4]).toMatch(/^error: Expected --workers to be an integer/);
   });
 
   test('an invalid file is reported without problems of settings that it would set', async () => {

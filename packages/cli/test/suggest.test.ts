@@ -14,11 +14,15 @@ describe('sluice suggest', () => {
     expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
     expect(stdout).not.toMatch(CONTROL);
     for (const line of stdout.split('\n')) expect(line.length).toBeLessThanOrEqual(80);
-    expect(stdout).toMatch(/^ +1 min +75 +2 +4 +1 \(2\.4%\) +\d+ \(\d+\.?\d*%\)$/m);
+    expect(stdout).toMatch(/^ +1 min +75 +2 +80 +0 \(0%\) +0 \(0%\)$/m);
+    expect(stdout).toContain('With fewer than 100 clients, the proposed limits deny none');
+    expect(stdout.trimEnd().split('\n').at(-1)).toBe(
+      'Use 80 per minute: 0 of 41 clients would notice.',
+    );
     expect(stdout).toMatch(/ <- knee$/m);
     expect(stdout).toMatch(/ <- proposed$/m);
     expect(stdout).not.toMatch(/^ +1 h /m);
-    expect(stdout).toMatch(/^policies:\n {2}perMinute:\n {4}limit: 4\n {4}window: 1m\nrules:/m);
+    expect(stdout).toMatch(/^policies:\n {2}perMinute:\n {4}limit: 80\n {4}window: 1m\nrules:/m);
   });
 
   test('the suggested policy is valid and has the predicted effect', async () => {

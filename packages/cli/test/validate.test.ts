@@ -77,7 +77,7 @@ describe('sluice validate', () => {
     expect(lines[0]).toMatch(/wrong\.txt:2:14: Expected /);
     expect(lines.join('\n')).toMatch(/\.absent:1:1: Expected a file or folder, got ENOENT/);
     expect(stdout).not.toMatch(CONTROL);
-    expect(stderr).toBe(`${lines.length} problems\n`);
+    expect(stderr).toBe(`error: ${lines.length} problems\n`);
     const { stdout: json, code: codeOfJson } = await runSluice([
       'validate',
       '--json',

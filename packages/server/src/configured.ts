@@ -4,6 +4,7 @@
  */
 
 export { AmbiguousRequest } from './ambiguous-request.ts';
+export { didYouMean } from './config/did-you-mean.ts';
 export { loadConfig } from './config/load.ts';
 export {
   type Config,

@@ -48,5 +48,7 @@ export interface Entry {
 export interface Format {
   readonly name: string;
   readonly costSource?: CostSource | undefined;
+  /** Whether a line names columns instead of being a request. Called for each line in order. */
+  isHeading?(line: string): boolean;
   read(line: string): Entry | undefined;
 }

@@ -84,16 +84,15 @@ export const visible = (text: string): string =>
 const DAY_MS = 86_400_000;
 
 /**
- * Label on a time axis of length `axisMs`, as short as that allows: `36.250`, `55:36.2`,
- * `13:55:36`, `13:55`, `10 Oct 13:55`.
+ * Label on a time axis of length `axisMs`: `13:55:36.250`, `13:55:36.2`, `13:55:36`, and for more
+ * than a day `10 Oct 13:55`, for more than four `10 Oct`.
  */
 export function axisTimeText(timeMs: number, axisMs: number): string {
   const { day, month, ms } = civilOf(timeMs);
   const clock = clockText(timeMs);
-  if (axisMs <= 1000) return `${clock.slice(6)}.${String(ms).padStart(3, '0')}`;
-  if (axisMs <= 10_000) return `${clock.slice(3)}.${Math.floor(ms / 100)}`;
-  if (axisMs <= 5 * 60_000) return clock;
-  if (axisMs <= DAY_MS) return clock.slice(0, 5);
+  if (axisMs <= 1000) return `${clock}.${String(ms).padStart(3, '0')}`;
+  if (axisMs <= 10_000) return `${clock}.${Math.floor(ms / 100)}`;
+  if (axisMs <= DAY_MS) return clock;
   const date = `${day} ${MONTHS[month - 1]}`;
   return axisMs <= 4 * DAY_MS ? `${date} ${clock.slice(0, 5)}` : date;
 }

@@ -16,6 +16,7 @@ export {
   type TrafficSettings,
   trafficSettings,
 } from './generate/traffic.ts';
+export { LATENESS_BOUND, SORT_BOUND } from './order.ts';
 export { LogReader, type LogReport, type ReadOptions, type UnreadableLine } from './read-log.ts';
 export type { AdversaryReport, Burst } from './replay/adversary.ts';
 export type { WorstWindow } from './replay/algorithm-run.ts';
@@ -30,6 +31,8 @@ export {
   type MemoryReport,
 } from './replay/compare.ts';
 export {
+  type Choice,
+  choiceText,
   describeExplanation,
   type ExplainedRequest,
   Explainer,
@@ -55,6 +58,7 @@ export {
   rulesByClient,
 } from './replay/replay.ts';
 export {
+  DENIED_SHARE,
   HEAD_ROOM,
   type LimitReport,
   SUGGESTED_WINDOWS_MS,

@@ -1,24 +1,44 @@
 /**
- * Sorts entries by time. Servers write a line when a response is complete, so a log is almost in
- * order. Entries are buffered until no older one can come within the lateness bound. Later ones are
- * counted, and get the latest time reached, because the time of a limiter must not decrease.
+ * Sorts entries by time. Servers write a line when a response is complete, and logs are sometimes
+ * concatenated, so lines are out of order. Entries are buffered, up to a bound in lines and bytes,
+ * or until no older one can come within the lateness bound. Later ones are counted, and get the
+ * latest time reached, because the time of a limiter must not decrease.
  */
 import type { Entry } from './entry.ts';
 
-/** How far a line may be behind the newest one before it. */
-export const DEFAULT_LATENESS_MS = 10_000;
+/** How much is buffered, in all logs together; without a lateness bound, and with one. */
+export const SORT_BOUND: SortBound = { lines: 200_000, bytes: 64 * 2 ** 20 };
+export const LATENESS_BOUND: SortBound = { lines: 1_000_000, bytes: 256 * 2 ** 20 };
 
-/** A line this far ahead of all before it has a wrong clock, unless the next lines confirm it. */
-export const FAR_AHEAD_MS = 86_400_000;
+/** The least that is buffered for each of several logs. */
+const MIN_LINES = 10_000;
 
-/** Number of consecutive lines that confirm a gap. */
+/** A line this far from all before it has a wrong clock, unless the next lines confirm it. */
+export const FAR_MS = 86_400_000;
+
+/** Number of consecutive lines that confirm a jump. */
 export const CONFIRMING_LINES = 100;
 
-/** The most buffered entries, regardless of the lateness bound. */
-export const MAX_WAITING = 100_000;
-
-/** Entries between two checks of `MAX_WAITING`. */
+/** Entries between two checks of the bound. */
 const STEP = 4096;
+
+export interface SortBound {
+  readonly lines: number;
+  /** Approximate: counts the text of the lines. */
+  readonly bytes: number;
+}
+
+export interface OrderOptions {
+  /** How far a line may be behind the newest one before it. Default: any time. */
+  readonly latenessMs?: number | undefined;
+  readonly bound?: SortBound;
+}
+
+/** Returns the bound of each of several logs. */
+export function boundOf(logs: number, latenessMs: number | undefined): SortBound {
+  const { lines, bytes } = latenessMs === undefined ? SORT_BOUND : LATENESS_BOUND;
+  return { lines: Math.max(MIN_LINES, Math.floor(lines / logs)), bytes: Math.floor(bytes / logs) };
+}
 
 export interface OrderCounts {
   /** Out of order, and sorted. */
@@ -32,47 +52,56 @@ export interface OrderCounts {
 }
 
 /** The orderer is the first consumer of an entry, so it may still change the time. */
-const setTime = (entry: Entry, timeMs: number): void => {
+export const setTime = (entry: Entry, timeMs: number): void => {
   (entry as { timeMs: number }).timeMs = timeMs;
 };
 
 export class Orderer {
   readonly #latenessMs: number;
+  readonly #bound: SortBound;
   readonly #counts: OrderCounts;
   /** Buffer: entries before `#head` are released, those before `#sorted` are in order. */
   #waiting: Entry[] = [];
   #head = 0;
   #sorted = 0;
+  /** Bytes of the buffered entries, each counted with the mean of all. */
+  #bytes = 0;
   /** The earliest time of the out-of-order entries after `#sorted`. */
   #leastMs = Number.POSITIVE_INFINITY;
   #newestMs = Number.NEGATIVE_INFINITY;
+  /** The newest time since the last jump. */
+  #currentMs = Number.NEGATIVE_INFINITY;
   /** No entry is released with an earlier time. */
   #reachedMs = Number.NEGATIVE_INFINITY;
-  /** Entries far ahead that are not confirmed yet. */
-  #ahead: Entry[] = [];
+  /** Entries far from the current time that are not confirmed yet. */
+  #far: Entry[] = [];
   #ready: Entry[] = [];
   #placed = 0;
+  /** How far the latest of the late lines is behind the newest line before it. */
+  maxLateMs = 0;
 
-  constructor(counts: OrderCounts, latenessMs = DEFAULT_LATENESS_MS) {
-    if (!(latenessMs >= 0)) {
+  constructor(counts: OrderCounts, { latenessMs, bound }: OrderOptions = {}) {
+    if (latenessMs !== undefined && !(latenessMs >= 0)) {
       throw new RangeError(`Expected \`latenessMs\` to be 0 or more, got \`${latenessMs}\``);
     }
     this.#counts = counts;
-    this.#latenessMs = latenessMs;
+    this.#latenessMs = latenessMs ?? Number.POSITIVE_INFINITY;
+    this.#bound = bound ?? boundOf(1, latenessMs);
   }
 
-  /** Adds entries. Returns those that can be released; times never decrease. */
-  add(entries: readonly Entry[]): readonly Entry[] {
+  /** Adds entries with their size. Returns those that can be released; times never decrease. */
+  add(entries: readonly Entry[], bytes = 0): readonly Entry[] {
+    this.#bytes += bytes;
     for (const entry of entries) this.#add(entry);
-    this.#release(0);
+    if (this.#latenessMs < Number.POSITIVE_INFINITY) this.#release();
     return this.#takeReady();
   }
 
   /** Returns all buffered entries. */
   end(): readonly Entry[] {
-    this.#confirmAhead();
+    this.#confirmFar();
     this.#reachedMs = Number.POSITIVE_INFINITY;
-    this.#release(0);
+    this.#release();
     return this.#takeReady();
   }
 
@@ -83,33 +112,47 @@ export class Orderer {
   }
 
   #add(entry: Entry): void {
-    if (entry.timeMs - this.#newestMs > FAR_AHEAD_MS && this.#placed > 0) {
-      this.#ahead.push(entry);
-      if (this.#ahead.length >= CONFIRMING_LINES) this.#confirmAhead();
+    if (this.#placed > 0 && this.#isFar(entry.timeMs)) {
+      this.#far.push(entry);
+      if (this.#far.length >= CONFIRMING_LINES) this.#confirmFar();
       return;
     }
-    if (this.#ahead.length > 0) this.#rejectAhead();
+    if (this.#far.length > 0) this.#rejectFar();
+    this.#currentMs = Math.max(this.#currentMs, entry.timeMs);
     this.#place(entry);
   }
 
-  /** The log continues after a gap. */
-  #confirmAhead(): void {
-    const ahead = this.#ahead;
-    this.#ahead = [];
-    for (const entry of ahead) {
-      if (entry.timeMs - this.#newestMs > FAR_AHEAD_MS) this.#counts.gaps++;
+  /** With a lateness bound, lines far behind are late in any case. */
+  #isFar(timeMs: number): boolean {
+    const aheadMs = timeMs - this.#currentMs;
+    return aheadMs > FAR_MS || (aheadMs < -FAR_MS && this.#latenessMs === Infinity);
+  }
+
+  /** The log continues after a gap, or another log follows. */
+  #confirmFar(): void {
+    const far = this.#far;
+    this.#far = [];
+    for (const entry of far) {
+      if (entry.timeMs - this.#newestMs > FAR_MS) this.#counts.gaps++;
+      this.#currentMs = entry.timeMs;
       this.#place(entry);
     }
   }
 
-  #rejectAhead(): void {
-    const ahead = this.#ahead;
-    this.#ahead = [];
-    this.#counts.early += ahead.length;
-    for (const entry of ahead) {
-      setTime(entry, this.#newestMs);
+  #rejectFar(): void {
+    const far = this.#far;
+    this.#far = [];
+    for (const entry of far) {
+      if (entry.timeMs > this.#currentMs) this.#counts.early++;
+      else this.#countLate(entry.timeMs);
+      setTime(entry, this.#currentMs);
       this.#place(entry);
     }
+  }
+
+  #countLate(timeMs: number): void {
+    this.#counts.late++;
+    this.maxLateMs = Math.max(this.maxLateMs, this.#newestMs - timeMs);
   }
 
   #place(entry: Entry): void {
@@ -118,7 +161,7 @@ export class Orderer {
       this.#newestMs = timeMs;
       this.#reachedMs = Math.max(this.#reachedMs, timeMs - this.#latenessMs);
     } else if (timeMs < this.#reachedMs) {
-      this.#counts.late++;
+      this.#countLate(timeMs);
       setTime(entry, this.#reachedMs);
       this.#leastMs = Math.min(this.#leastMs, this.#reachedMs);
     } else {
@@ -127,23 +170,35 @@ export class Orderer {
     }
     this.#waiting.push(entry);
     // Counts entries, not calls, so that the result does not depend on the batches.
-    if (++this.#placed % STEP === 0) this.#release(MAX_WAITING);
+    if (++this.#placed % STEP === 0) this.#shrink();
   }
 
-  /** Releases entries up to the time reached and, if `most` > 0, those above `most`. */
-  #release(most: number): void {
+  /** Releases the earliest entries if more than the bound are buffered. */
+  #shrink(): void {
+    const held = this.#waiting.length - this.#head;
+    const ofBytes = this.#bytes === 0 ? held : Math.floor((held * this.#bound.bytes) / this.#bytes);
+    const most = Math.min(this.#bound.lines, ofBytes);
+    if (held <= most) return;
+    this.#sort();
+    this.#reachedMs = Math.max(
+      this.#reachedMs,
+      this.#waiting[this.#waiting.length - most - 1].timeMs,
+    );
+    this.#release();
+  }
+
+  /** Releases entries up to the time reached. */
+  #release(): void {
     this.#sort();
     const waiting = this.#waiting;
+    const held = waiting.length - this.#head;
     let end = this.#head;
     while (end < waiting.length && waiting[end].timeMs <= this.#reachedMs) end++;
-    if (most > 0 && waiting.length - end > most) {
-      end = waiting.length - most;
-      this.#reachedMs = waiting[end - 1].timeMs;
-    }
     for (let at = this.#head; at < end; at++) this.#ready.push(waiting[at]);
+    if (held > 0) this.#bytes -= (this.#bytes * (end - this.#head)) / held;
     this.#head = end;
     // Cut rarely, because each cut moves all buffered entries.
-    if (end > STEP && end > waiting.length / 2) {
+    if (end > STEP && end > waiting.length / 4) {
       this.#waiting = waiting.slice(end);
       this.#head = 0;
     }
@@ -153,10 +208,11 @@ export class Orderer {
   /** Sorts from the position of the earliest out-of-order entry. Stable. */
   #sort(): void {
     if (this.#leastMs === Number.POSITIVE_INFINITY) return;
-    const tail = this.#waiting.splice(this.#placeAfter(this.#leastMs));
-    tail.sort((one, other) => one.timeMs - other.timeMs);
-    for (const entry of tail) this.#waiting.push(entry);
+    const start = this.#placeAfter(this.#leastMs);
+    const tail = this.#waiting.slice(start).sort((one, other) => one.timeMs - other.timeMs);
+    for (const [at, entry] of tail.entries()) this.#waiting[start + at] = entry;
     this.#leastMs = Number.POSITIVE_INFINITY;
+    this.#sorted = this.#waiting.length;
   }
 
   #placeAfter(timeMs: number): number {

@@ -1,11 +1,12 @@
 /** Reads logs: detects the format, parses lines, sorts and merges the entries. */
-import type { CostSource, Entry } from './entry.ts';
+import type { CostSource, Entry, Format } from './entry.ts';
 import { namesColumns } from './formats/csv.ts';
-import { type Detected, detect, FORMAT_NAMES, type FormatName } from './formats/detect.ts';
+import { detect, FORMAT_NAMES, type FormatName } from './formats/detect.ts';
 import { parseObject } from './formats/json.ts';
 import { type Names, named, type Part, USUAL } from './formats/named.ts';
+import { PatternError } from './formats/pattern.ts';
 import { merged } from './merge.ts';
-import { DEFAULT_LATENESS_MS, type OrderCounts, Orderer } from './order.ts';
+import { boundOf, type OrderCounts, Orderer, SORT_BOUND, setTime } from './order.ts';
 import { LogError, linesOf, nameOf, type Progress, sizeOf } from './source.ts';
 
 export interface ReadOptions {
@@ -13,7 +14,12 @@ export interface ReadOptions {
   readonly format?: FormatName;
   /** JSON members or CSV columns by field: `{ time: 'when' }`. */
   readonly columns?: Readonly<Partial<Record<Part, string>>>;
-  /** How far a line may be behind the newest one. Default 10,000. */
+  /** A `log_format` of nginx, or a regular expression with named groups; instead of `format`. */
+  readonly pattern?: string;
+  /**
+   * How far a line may be behind the newest one; up to 1,000,000 lines are then sorted. Default:
+   * any time, but only 200,000 lines are sorted.
+   */
   readonly latenessMs?: number;
 }
 
@@ -40,7 +46,17 @@ export interface LogReport extends OrderCounts {
   /** Times of the entries returned so far. */
   firstMs: number | undefined;
   lastMs: number | undefined;
+  /** How far the latest of the late lines is behind the newest line before it. */
+  maxLateMs: number;
+  /** The first readable line. */
+  firstLine: string;
 }
+
+/** Assumed lateness to find out when a log begins, if none is given. */
+const START_LATENESS_MS = 3_600_000;
+
+/** The most logs that are opened at once. */
+const MAX_OPEN = 64;
 
 const MAX_SAMPLES = 20;
 const MAX_SAMPLE_LENGTH = 200;
@@ -49,6 +65,7 @@ const MAX_SAMPLE_LENGTH = 200;
 const DETECTED_LINES = 100;
 const MAX_UNDETECTED = 10_000;
 
+const PATTERN_HINT = '. For another format, use --pattern with the log_format of nginx';
 const COLUMN_HINT = '. Name the columns, such as --column time=when --column client=ip';
 
 const isBlank = (line: string): boolean => !(line.charCodeAt(0) > 32) && line.trim() === '';
@@ -65,32 +82,40 @@ const sampleOf = (line: string): string =>
 const emptyReport = (progress: Progress): LogReport => ({
   ...{ progress, format: '', lines: 0, entries: 0, unreadable: 0, blank: 0, heading: 0 },
   ...{ samples: [], moved: 0, late: 0, early: 0, gaps: 0, firstMs: undefined, lastMs: undefined },
+  ...{ maxLateMs: 0, firstLine: '' },
 });
 
 /** The log of one path. */
 class OneLog {
   fromMs = Number.NEGATIVE_INFINITY;
   readonly #path: string;
+  /** Number of logs that share the memory for sorting. */
+  readonly #logs: number;
   readonly #options: ReadOptions;
   readonly #names: Names;
   readonly #report: LogReport;
-  #detected: Detected | undefined = undefined;
+  #format: Format | undefined = undefined;
   #line = 0;
 
-  constructor(path: string, options: ReadOptions, report: LogReport) {
+  constructor(path: string, options: ReadOptions, report: LogReport, logs = 1) {
     this.#path = path;
+    this.#logs = logs;
     this.#options = options;
     this.#names = named(USUAL, options.columns ?? {});
     this.#report = report;
   }
 
   async *entries(): AsyncGenerator<readonly Entry[]> {
-    const orderer = new Orderer(this.#report, this.#options.latenessMs);
+    const { latenessMs } = this.#options;
+    const bound = boundOf(this.#logs, latenessMs);
+    const orderer = new Orderer(this.#report, { latenessMs, bound });
     for await (const lines of this.#detectedLines()) {
-      const ordered = orderer.add(this.#read(lines));
+      const bytes = lines.reduce((sum, { length }) => sum + length, 0);
+      const ordered = orderer.add(this.#read(lines), bytes);
       if (ordered.length > 0) yield ordered;
     }
     const rest = orderer.end();
+    this.#report.maxLateMs = Math.max(this.#report.maxLateMs, orderer.maxLateMs);
     if (rest.length > 0) yield rest;
   }
 
@@ -100,7 +125,7 @@ class OneLog {
       const entries = this.#read(lines);
       if (entries.length === 0) continue;
       const earliestMs = entries.reduce((least, { timeMs }) => Math.min(least, timeMs), Infinity);
-      return earliestMs - (this.#options.latenessMs ?? DEFAULT_LATENESS_MS);
+      return earliestMs - (this.#options.latenessMs ?? START_LATENESS_MS);
     }
     return Number.NEGATIVE_INFINITY;
   }
@@ -109,7 +134,7 @@ class OneLog {
   async *#detectedLines(): AsyncGenerator<readonly string[]> {
     let held: string[] = [];
     for await (const lines of linesOf(this.#path, this.#report.progress)) {
-      if (this.#detected !== undefined) {
+      if (this.#format !== undefined) {
         yield lines;
         continue;
       }
@@ -127,21 +152,24 @@ class OneLog {
   }
 
   get costSource(): CostSource | undefined {
-    return this.#detected?.format.costSource;
+    return this.#format?.costSource;
   }
 
   #read(lines: readonly string[]): Entry[] {
     const report = this.#report;
-    const { format, heading } = this.#detected ?? {};
+    const format = this.#format;
     const entries: Entry[] = [];
     for (const line of lines) {
       this.#line++;
       if (isBlank(line)) report.blank++;
-      else if (line === heading) report.heading++;
+      else if (format?.isHeading?.(line)) report.heading++;
       else {
         const entry = format?.read(line);
         if (entry === undefined) this.#unreadable(line);
-        else entries.push(entry);
+        else {
+          if (report.firstLine === '') report.firstLine = line;
+          entries.push(entry);
+        }
       }
     }
     report.lines += lines.length;
@@ -157,9 +185,15 @@ class OneLog {
   }
 
   #detect(first: readonly string[]): void {
-    this.#detected = detect(first, this.#options.format, this.#names);
-    if (this.#detected === undefined) throw this.#unknown(first[0]);
-    const { name } = this.#detected.format;
+    const { format, pattern } = this.#options;
+    try {
+      this.#format = detect(first, { name: format, names: this.#names, pattern });
+    } catch (error) {
+      if (!(error instanceof PatternError)) throw error;
+      throw new LogError(`Expected the pattern to have ${error.message}`);
+    }
+    if (this.#format === undefined) throw this.#unknown(first[0]);
+    const { name } = this.#format;
     const known = this.#report.format === '' ? [] : this.#report.format.split(', ');
     this.#report.format = [...new Set([...known, name])].join(', ');
   }
@@ -173,7 +207,7 @@ class OneLog {
       : isNamed
         ? 'to have known names for the time and the client'
         : `to be in one of the formats ${FORMAT_NAMES.join(', ')}`;
-    const hint = isNamed ? COLUMN_HINT : '';
+    const hint = isNamed ? COLUMN_HINT : PATTERN_HINT;
     const got = `got \`${sampleOf(line)}\`${hint}`;
     return new LogError(`Expected ${nameOf(this.#path)} ${wanted}, ${got}`);
   }
@@ -218,6 +252,7 @@ export class LogReader {
   async *entries(): AsyncGenerator<readonly Entry[]> {
     const { report } = this;
     for await (const batch of await this.#all()) {
+      this.#countLate(batch);
       report.firstMs ??= batch[0].timeMs;
       report.lastMs = batch[batch.length - 1].timeMs;
       yield batch;
@@ -232,6 +267,20 @@ export class LogReader {
     );
   }
 
+  /** A log that begins earlier than its first lines say is opened too late. */
+  #countLate(batch: readonly Entry[]): void {
+    const { report } = this;
+    let reachedMs = report.lastMs ?? Number.NEGATIVE_INFINITY;
+    for (const entry of batch) {
+      if (entry.timeMs < reachedMs) {
+        report.late++;
+        report.maxLateMs = Math.max(report.maxLateMs, reachedMs - entry.timeMs);
+        setTime(entry, reachedMs);
+      }
+      reachedMs = entry.timeMs;
+    }
+  }
+
   /** Explains invalid costs, if that is why no line could be read. */
   #costHint(): string | undefined {
     const source = this.#logs.map((log) => log.costSource).find((each) => each?.refused);
@@ -241,9 +290,13 @@ export class LogReader {
   }
 
   async #all(): Promise<AsyncGenerator<readonly Entry[]>> {
-    const logs = this.#paths.map((path) => new OneLog(path, this.#options, this.report));
+    const { length } = this.#paths;
+    const logs = this.#paths.map((path) => new OneLog(path, this.#options, this.report, length));
     this.#logs = logs;
-    if (logs.length === 1) return logs[0].entries();
+    if (length === 1) return logs[0].entries();
+    // Logs that fit in memory are all opened at once, so that their order does not matter.
+    const { bytesTotal = Infinity } = this.report.progress;
+    if (bytesTotal <= SORT_BOUND.bytes && length <= MAX_OPEN) return merged(logs);
     for (const [at, log] of logs.entries()) log.fromMs = await this.#startOf(at);
     return merged(logs);
   }

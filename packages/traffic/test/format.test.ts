@@ -84,7 +84,7 @@ test('axisTimeText uses units that fit the length of the axis', () => {
   const atMs = Date.UTC(2026, 9, 10, 13, 55, 36);
   const axes = [300, 3000, 60_000, 3_600_000, 2 * 86_400_000, 30 * 86_400_000];
   expect(axes.map((axisMs) => axisTimeText(atMs, axisMs))).toEqual([
-    ...['36.000', '55:36.0', '13:55:36', '13:55', '10 Oct 13:55', '10 Oct'],
+    ...['13:55:36.000', '13:55:36.0', '13:55:36', '13:55:36', '10 Oct 13:55', '10 Oct'],
   ]);
 });
 

@@ -2,15 +2,11 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { Entry } from '../src/entry.ts';
-import {
-  CONFIRMING_LINES,
-  DEFAULT_LATENESS_MS,
-  FAR_AHEAD_MS,
-  MAX_WAITING,
-  type OrderCounts,
-  Orderer,
-} from '../src/order.ts';
+import { CONFIRMING_LINES, FAR_MS, type OrderCounts, Orderer } from '../src/order.ts';
 import { RUNS, START_MS } from './reading.ts';
+
+const LATENESS_MS = 10_000;
+const LINES = 100_000;
 
 /** Creates an entry whose user is its place in the input. */
 const entryAt = (timeMs: number, place: number): Entry => ({
@@ -26,9 +22,13 @@ interface Ordered {
 }
 
 /** `cut` is the number of entries added at once. */
-function order(times: readonly number[], latenessMs?: number, cut = times.length || 1): Ordered {
+function order(
+  times: readonly number[],
+  latenessMs = LATENESS_MS,
+  cut = times.length || 1,
+): Ordered {
   const counts: OrderCounts = { moved: 0, late: 0, early: 0, gaps: 0 };
-  const orderer = new Orderer(counts, latenessMs);
+  const orderer = new Orderer(counts, { latenessMs });
   const entries = times.map(entryAt);
   const out: Entry[] = [];
   for (let at = 0; at < entries.length; at += cut) {
@@ -57,12 +57,12 @@ describe('lines that are late within the bound', () => {
   });
 
   it('a line may be late by exactly the bound', () => {
-    expect(order(from(DEFAULT_LATENESS_MS, 0)).counts).toMatchObject({ moved: 1, late: 0 });
-    expect(order(from(DEFAULT_LATENESS_MS + 1, 0)).counts).toMatchObject({ moved: 0, late: 1 });
+    expect(order(from(LATENESS_MS, 0)).counts).toMatchObject({ moved: 1, late: 0 });
+    expect(order(from(LATENESS_MS + 1, 0)).counts).toMatchObject({ moved: 0, late: 1 });
   });
 
   it('a line is returned as soon as no earlier one can follow', () => {
-    const orderer = new Orderer({ moved: 0, late: 0, early: 0, gaps: 0 }, 1000);
+    const orderer = new Orderer({ moved: 0, late: 0, early: 0, gaps: 0 }, { latenessMs: 1000 });
     const add = (...entries: Entry[]) => offsets(orderer.add(entries).map((each) => each.timeMs));
     expect(add(entryAt(START_MS, 0))).toEqual([]);
     expect(add(entryAt(START_MS + 999, 1))).toEqual([]);
@@ -76,7 +76,7 @@ describe('lines that are late within the bound', () => {
     const delays = fc.array(
       fc.record({
         afterMs: fc.integer({ min: 0, max: 4000 }),
-        heldMs: fc.integer({ min: 0, max: DEFAULT_LATENESS_MS }),
+        heldMs: fc.integer({ min: 0, max: LATENESS_MS }),
       }),
       { maxLength: 200 },
     );
@@ -90,7 +90,7 @@ describe('lines that are late within the bound', () => {
           })
           .toSorted((one, other) => one.writtenMs - other.writtenMs);
         const times = written.map((each) => each.timeMs);
-        const ordered = order(times, DEFAULT_LATENESS_MS, cut);
+        const ordered = order(times, LATENESS_MS, cut);
         expect(ordered.times).toEqual(times.toSorted((one, other) => one - other));
         expect(ordered.counts.late).toBe(0);
       }),
@@ -121,7 +121,7 @@ describe('lines that are late beyond the bound', () => {
 });
 
 describe('a line more than a day ahead', () => {
-  const far = FAR_AHEAD_MS + 1;
+  const far = FAR_MS + 1;
 
   it('a line far ahead of its successors takes the latest time reached', () => {
     const { times, counts } = order(from(0, 1000, far + 1000, 2000, 3000));
@@ -130,7 +130,7 @@ describe('a line more than a day ahead', () => {
   });
 
   it('a line exactly a day ahead is accepted, and earlier ones after it are late', () => {
-    const { times, counts } = order(from(0, FAR_AHEAD_MS, 1000));
+    const { times, counts } = order(from(0, FAR_MS, 1000));
     expect(counts).toEqual({ moved: 0, late: 1, early: 0, gaps: 0 });
     expect(increases(times)).toBe(true);
   });
@@ -138,7 +138,7 @@ describe('a line more than a day ahead', () => {
   it('time jumps ahead if enough lines confirm it', () => {
     const later = Array.from({ length: CONFIRMING_LINES }, (_, at) => far + at);
     const { times, counts } = order(from(0, ...later, 5));
-    expect(offsets(times).slice(0, 3)).toEqual([0, far - 1 - (DEFAULT_LATENESS_MS - 100), far]);
+    expect(offsets(times).slice(0, 3)).toEqual([0, far - 1 - (LATENESS_MS - 100), far]);
     expect(counts).toEqual({ moved: 0, late: 1, early: 0, gaps: 1 });
   });
 
@@ -155,7 +155,7 @@ describe('a line more than a day ahead', () => {
   });
 
   it('a log with a line every other day keeps its times', () => {
-    const times = Array.from({ length: 250 }, (_, at) => START_MS + 2 * FAR_AHEAD_MS * at);
+    const times = Array.from({ length: 250 }, (_, at) => START_MS + 2 * FAR_MS * at);
     const ordered = order(times, undefined, 7);
     expect(ordered.times).toEqual(times);
     expect(ordered.counts).toEqual({ moved: 0, late: 0, early: 0, gaps: 249 });
@@ -172,7 +172,7 @@ describe('a line more than a day ahead', () => {
 describe('Orderer with arbitrary clocks', () => {
   const steps = fc.oneof(
     { weight: 8, arbitrary: fc.integer({ min: -12_000, max: 15_000 }) },
-    { weight: 1, arbitrary: fc.integer({ min: -400 * FAR_AHEAD_MS, max: 400 * FAR_AHEAD_MS }) },
+    { weight: 1, arbitrary: fc.integer({ min: -400 * FAR_MS, max: 400 * FAR_MS }) },
   );
 
   it('returns every entry, with times that never decrease', () => {
@@ -204,16 +204,16 @@ describe('Orderer with arbitrary clocks', () => {
 
   it('the number of waiting entries is bounded, and they are sorted', () => {
     const counts: OrderCounts = { moved: 0, late: 0, early: 0, gaps: 0 };
-    const orderer = new Orderer(counts, 3_600_000);
+    const orderer = new Orderer(counts, { bound: { lines: LINES, bytes: 2 ** 30 } });
     const out: number[] = [];
-    const count = 3 * MAX_WAITING;
+    const count = 3 * LINES;
     let inside = 0;
     for (let at = 0; at < count; at += 1000) {
       // Neighbours are swapped.
       const batch = Array.from({ length: 1000 }, (_, n) => entryAt(START_MS + ((at + n) ^ 1), n));
       const ready = orderer.add(batch);
       inside += batch.length - ready.length;
-      expect(inside).toBeLessThan(MAX_WAITING + 10_000);
+      expect(inside).toBeLessThan(LINES + 10_000);
       for (const { timeMs } of ready) out.push(timeMs);
     }
     for (const { timeMs } of orderer.end()) out.push(timeMs);
@@ -224,6 +224,56 @@ describe('Orderer with arbitrary clocks', () => {
 
   it.each([-1, Number.NaN])('rejects a bound of %d', (latenessMs) => {
     const counts = { moved: 0, late: 0, early: 0, gaps: 0 };
-    expect(() => new Orderer(counts, latenessMs)).toThrow(/Expected `latenessMs` to be 0 or more/);
+    expect(() => new Orderer(counts, { latenessMs })).toThrow(
+      /Expected `latenessMs` to be 0 or more/,
+    );
+  });
+});
+
+describe('sorting without a lateness bound', () => {
+  const sortAll = (times: readonly number[], bound = { lines: 200_000, bytes: 2 ** 26 }) => {
+    const counts: OrderCounts = { moved: 0, late: 0, early: 0, gaps: 0 };
+    const orderer = new Orderer(counts, { bound });
+    const out = [...orderer.add(times.map(entryAt), 100 * times.length), ...orderer.end()];
+    return { counts, times: out.map(({ timeMs }) => timeMs), maxLateMs: orderer.maxLateMs };
+  };
+  const ascending = (times: readonly number[]): number[] => times.toSorted((a, b) => a - b);
+
+  it('lines in random order within an hour are sorted', () => {
+    const times = Array.from({ length: 5000 }, (_, at) => START_MS + ((at * 7919) % 3_600_000));
+    const sorted = sortAll(times);
+    expect(sorted.times).toEqual(ascending(times));
+    expect(sorted.counts).toMatchObject({ late: 0, early: 0 });
+  });
+
+  it('logs that are concatenated in the wrong order are sorted', () => {
+    const day = (number: number) =>
+      Array.from({ length: 200 }, (_, at) => START_MS + number * 2 * FAR_MS + at);
+    const times = [...day(2), ...day(0), ...day(1)];
+    const sorted = sortAll(times);
+    expect(sorted.times).toEqual(ascending(times));
+    expect(sorted.counts).toMatchObject({ late: 0, early: 0 });
+  });
+
+  it('a reversed log is sorted', () => {
+    const times = Array.from({ length: 3000 }, (_, at) => START_MS - 60_000 * at);
+    expect(sortAll(times).times).toEqual(ascending(times));
+  });
+
+  it('single lines more than a day behind count as late', () => {
+    const { times, counts, maxLateMs } = sortAll(from(0, 1000, -2 * FAR_MS, 2000));
+    expect(offsets(times)).toEqual([0, 1000, 1000, 2000]);
+    expect(counts).toMatchObject({ late: 1, early: 0 });
+    expect(maxLateMs).toBe(2 * FAR_MS + 1000);
+  });
+
+  it.each([
+    ['lines', { lines: 10_000, bytes: 2 ** 30 }],
+    ['bytes', { lines: 200_000, bytes: 1_000_000 }],
+  ])('lines that come later than the bound in %s are late', (_, bound) => {
+    const many = Array.from({ length: 30_000 }, (_, at) => START_MS + 10 * at);
+    const { counts, times } = sortAll([...many, START_MS], bound);
+    expect(counts.late).toBe(1);
+    expect(increases(times)).toBe(true);
   });
 });

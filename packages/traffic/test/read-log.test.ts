@@ -23,6 +23,9 @@ const offsetsOf = (entries: readonly { readonly timeMs: number }[]): number[] =>
   entries.map(({ timeMs }) => timeMs - START_MS);
 const iso = (offsetMs: number): string => new Date(START_MS + offsetMs).toISOString();
 
+/** Formats with a sample of lines. */
+const SAMPLED = ['combined', 'caddy', 'traefik', 'alb', 'json-lines', 'csv'] as const;
+
 const HINT = '. Name the columns, such as --column time=when --column client=ip';
 
 function openFiles(): string[] {
@@ -39,7 +42,7 @@ function openFiles(): string[] {
 describe('one log', () => {
   it('the report is updated while the log is read', async () => {
     const times = Array.from({ length: 20_000 }, (_, at) => at * 100);
-    const reader = await LogReader.open([log(...times)]);
+    const reader = await LogReader.open([log(...times)], { latenessMs: 10_000 });
     const { report } = reader;
     let returned = 0;
     const seen: number[] = [];
@@ -57,7 +60,7 @@ describe('one log', () => {
   it('files are closed when the consumer stops early', async () => {
     const times = Array.from({ length: 50_000 }, (_, at) => at * 100);
     const [one, other] = [log(...times), log(...times)];
-    const reader = await LogReader.open([one, other]);
+    const reader = await LogReader.open([one, other], { latenessMs: 10_000 });
     for await (const batch of reader.entries()) {
       expect(batch.length).toBeGreaterThan(0);
       expect(openFiles()).toContain(realpathSync(one));
@@ -69,12 +72,12 @@ describe('one log', () => {
     });
   });
 
-  it('sorts lines that are late by at most ten seconds or the given bound', async () => {
+  it('sorts lines that are late by any time or the given bound', async () => {
     const path = log(0, 30_000, 20_000, 19_999, 31_000);
-    const usual = await readAll(path);
+    const usual = await readAll(path, { latenessMs: 10_000 });
     expect(offsetsOf(usual.entries)).toEqual([0, 20_000, 20_000, 30_000, 31_000]);
     expect(usual.report).toMatchObject({ moved: 1, late: 1, early: 0, gaps: 0 });
-    const tolerant = await readAll(path, { latenessMs: 60_000 });
+    const tolerant = await readAll(path);
     expect(offsetsOf(tolerant.entries)).toEqual([0, 19_999, 20_000, 30_000, 31_000]);
     expect(tolerant.report).toMatchObject({ moved: 2, late: 0 });
   });
@@ -82,13 +85,13 @@ describe('one log', () => {
   it('counts lines with a wrong clock', async () => {
     const day = 86_400_000;
     const { entries, report } = await readAll(log(0, 400 * day, 1000, -day, 2000));
-    expect(offsetsOf(entries)).toEqual([-9000, 0, 0, 1000, 2000]);
+    expect(offsetsOf(entries)).toEqual([0, 0, 1000, 1000, 2000]);
     expect(report).toMatchObject({ entries: 5, late: 1, early: 1, gaps: 0 });
   });
 });
 
 describe('log formats', () => {
-  it.each(FORMAT_NAMES)('the format %s can be given', async (format) => {
+  it.each(SAMPLED)('the format %s can be given', async (format) => {
     const { path, entries } = sample(format);
     const { report } = await readAll(path, { format });
     expect(report).toMatchObject({ format, entries: entries.size, unreadable: 20 });
@@ -121,7 +124,7 @@ describe('log formats', () => {
   it('the format is not detected if 1 % of the lines match', async () => {
     const otherLines = Array.from({ length: 99 }, (_, at) => `line ${at}`);
     await expect(readAll(table(...otherLines, combinedLine(START_MS)))).rejects.toThrow(
-      /to be in one of the formats combined, .* got `line 0`$/,
+      /to be in one of the formats combined, .* got `line 0`\. For another format, use --pattern/,
     );
   });
 

@@ -28,7 +28,7 @@ import { type PrintOptions, printResult } from '../traffic/report.ts';
 
 interface DemoOptions extends PrintOptions {
   readonly listen: string;
-  readonly for: number;
+  readonly for?: number;
   readonly keep?: boolean;
 }
 
@@ -50,6 +50,7 @@ interface DemoResult {
   readonly timeline: TimelineData<'allowed' | 'denied'>;
 }
 
+const DEFAULT_MS = 10_000;
 const CLIENTS = 40;
 const REQUESTS_PER_S = 200;
 /** Longer than any demo; requests are generated as they are sent. */
@@ -130,7 +131,7 @@ const NEXT_LINES = [
   '  npx sluice suggest access.log                  suggest a limit for it',
 ];
 
-const BUSY = 'The machine was too busy to send the bursts in time, so the boundary is not shown.';
+const BUSY = 'The machine was too busy to send the bursts in time: no boundary is shown.';
 
 /** Returns the lines of one frame. */
 function frame(show: Show, output: Output, endMs: number, isKept: boolean): readonly string[] {
@@ -142,21 +143,21 @@ function frame(show: Show, output: Output, endMs: number, isKept: boolean): read
   return [
     `${paint('bold', heading)}${rest.padStart(78 - heading.length)}`,
     '',
-    ...crowdText(CLIENTS).split('\n'),
-    ...trafficLines({ report: show.load.report(), ...show }, paint),
-    '',
     boundaryHeading(),
     ...boundaryLines(show.proof.state, systemClock.now(), paint),
+    '',
+    ...crowdText(CLIENTS).split('\n'),
+    ...trafficLines({ report: show.load.report(), ...show }, paint),
   ];
 }
 
 /** Redraws until the demo is over. */
-async function animate(show: Show, output: Output, options: DemoOptions): Promise<void> {
-  const isKept = options.keep === true;
+async function animate(show: Show, output: Output, options: Duration): Promise<void> {
+  const { isKept } = options;
   const screen = inPlace(output);
   try {
     while (!show.signal.aborted && !isOver(show, options)) {
-      const lines = frame(show, output, options.for, isKept);
+      const lines = frame(show, output, options.forMs, isKept);
       screen.draw([...lines, '', ...tryLines(show)]);
       await pause(FRAME_MS, show.signal);
     }
@@ -166,50 +167,60 @@ async function animate(show: Show, output: Output, options: DemoOptions): Promis
   }
 }
 
-const isOver = ({ elapsedMs, proof }: Show, options: DemoOptions): boolean =>
-  !options.keep && elapsedMs >= options.for && proof.state.phase === 'over';
+/** How long the demo runs. */
+interface Duration {
+  readonly forMs: number;
+  /** Until Ctrl-C. */
+  readonly isKept: boolean;
+}
+
+/** On a terminal, the demo runs until Ctrl-C unless a duration is given. */
+function durationOf(options: DemoOptions, isLive: boolean): Duration {
+  const isKept = options.keep ?? (isLive && options.for === undefined && !options.json);
+  return { forMs: options.for ?? DEFAULT_MS, isKept };
+}
+
+const isOver = ({ elapsedMs, proof }: Show, { isKept, forMs }: Duration): boolean =>
+  !isKept && elapsedMs >= forMs && proof.state.phase === 'over';
 
 /** Prints status lines, if standard output is not a terminal. */
-async function printStatus(show: Show, output: Output, options: DemoOptions): Promise<void> {
+async function printStatus(show: Show, output: Output, options: Duration): Promise<void> {
   output.print(`Sluice listens on ${show.url}, store: memory.`);
-  output.print(crowdText(CLIENTS));
-  let dueMs = PLAIN_LINE_MS;
-  let isProofShown = false;
-  let isGapDue = false;
+  output.print(`\n${boundaryHeading()}\n`);
+  while (!show.signal.aborted && show.proof.state.phase !== 'over') {
+    await pause(FRAME_MS, show.signal);
+  }
+  if (show.signal.aborted) return;
+  for (const line of boundaryLines(show.proof.state, undefined, output.paint)) output.print(line);
+  output.print(`\n${crowdText(CLIENTS)}`);
+  printTraffic(show, output);
+  let dueMs = show.elapsedMs + PLAIN_LINE_MS;
   let isKeptOn = false;
-  const print = (line: string): void => {
-    if (isGapDue) output.print('');
-    isGapDue = false;
-    output.print(line);
-  };
   while (!show.signal.aborted && !isOver(show, options)) {
     await pause(FRAME_MS, show.signal);
-    const { elapsedMs, load, proof } = show;
-    if (!isProofShown && proof.state.phase === 'over' && !show.signal.aborted) {
-      isProofShown = true;
-      isGapDue = true;
-      output.print(`\n${boundaryHeading()}\n`);
-      for (const line of boundaryLines(proof.state, undefined, output.paint)) output.print(line);
-    }
-    if (options.keep && !isKeptOn && isProofShown && elapsedMs >= options.for) {
+    if (options.isKept && !isKeptOn && show.elapsedMs >= options.forMs) {
       isKeptOn = true;
-      for (const line of [...tryLines(show), 'Press Ctrl-C to stop.']) print(line);
+      for (const line of ['', ...tryLines(show), 'Press Ctrl-C to stop.']) output.print(line);
     }
-    if (elapsedMs < dueMs) continue;
-    dueMs = elapsedMs + (isKeptOn ? KEPT_LINE_MS : PLAIN_LINE_MS);
-    const report = load.report();
-    const [allowed, denied] = [allowedOf(report), deniedOf(report)].map(countText);
-    const seconds = Math.round(elapsedMs / 1000);
-    print(`  after ${seconds} s: ${allowed} allowed, ${denied} denied`);
+    if (show.elapsedMs < dueMs) continue;
+    dueMs = show.elapsedMs + (isKeptOn ? KEPT_LINE_MS : PLAIN_LINE_MS);
+    printTraffic(show, output);
   }
 }
 
+function printTraffic({ elapsedMs, load }: Show, output: Output): void {
+  const report = load.report();
+  const [allowed, denied] = [allowedOf(report), deniedOf(report)].map(countText);
+  const seconds = Math.round(elapsedMs / 1000);
+  output.print(`  after ${seconds} s: ${allowed} allowed, ${denied} denied`);
+}
+
 /** Waits until the demo is over, with progress on standard error. */
-async function waitFor(show: Show, output: Output, options: DemoOptions): Promise<void> {
+async function waitFor(show: Show, output: Output, options: Duration): Promise<void> {
   const progress = new Progress(output);
   while (!show.signal.aborted && !isOver(show, options)) {
-    const leftMs = Math.max(0, options.for - show.elapsedMs);
-    progress.show(() => (options.keep ? 'Ctrl-C to stop' : `${durationText(leftMs)} left`));
+    const leftMs = Math.max(0, options.forMs - show.elapsedMs);
+    progress.show(() => (options.isKept ? 'Ctrl-C to stop' : `${durationText(leftMs)} left`));
     await pause(FRAME_MS, show.signal);
   }
   progress.end();
@@ -244,9 +255,10 @@ async function run(context: Context, _args: readonly unknown[], given: object): 
     // Their errors are handled by `Promise.all` below.
     for (const each of [load, proof]) each.catch(() => {});
     const isLive = output.isTerminal && environment.TERM !== 'dumb' && !environment.CI;
-    if (options.json) await waitFor(show, output, options);
-    else if (isLive) await animate(show, output, options);
-    else await printStatus(show, output, options);
+    const duration = durationOf(options, isLive);
+    if (options.json) await waitFor(show, output, duration);
+    else if (isLive) await animate(show, output, duration);
+    else await printStatus(show, output, duration);
     const isStopped = signal.aborted;
     stop();
     show.load.stop();
@@ -276,9 +288,10 @@ const isProven = ({ denied, isShown, boundary }: DemoResult): boolean =>
 
 export const demo: Command = {
   options: () => [
-    new Option('--for <duration>', 'duration of the demo')
-      .argParser(durationValue)
-      .default(10_000, '10s'),
+    new Option(
+      '--for <duration>',
+      'duration of the demo (default: until Ctrl-C on a terminal, else 10s)',
+    ).argParser(durationValue),
     new Option('--keep', 'run until Ctrl-C'),
     new Option('--listen <address>', 'loopback address to listen on').default(
       '127.0.0.1:0',

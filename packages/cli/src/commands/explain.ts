@@ -11,7 +11,6 @@ import {
   type ReportedResult,
   readTime,
 } from 'sluice-traffic';
-import { counted, countText } from 'sluice-traffic/format';
 import { Client, type ClientOptions, clientOptions } from '../client.ts';
 import type { Command, Context } from '../command.ts';
 import { EXIT_DENIED, EXIT_OK, type ExitCode, Failure, visible } from '../output.ts';
@@ -28,7 +27,6 @@ import {
   withLogs,
 } from '../traffic/log.ts';
 import { printResult, type ReportOptions, reportOption, writeReport } from '../traffic/report.ts';
-import { labelled } from '../traffic/text.ts';
 
 interface ExplainOptions extends LogOptions, ClientOptions, ReportOptions {
   readonly policy?: string;
@@ -99,11 +97,7 @@ async function inLog(
     const when = atMs === undefined ? '' : ' up to then';
     throw new Failure(`Expected requests of \`${visible(key)}\` in the log${when}, got none`);
   }
-  const { seen } = explainer;
-  const { requests, denied } = seen;
-  const text = `${counted(requests, 'request')} so far, ${countText(denied)} denied`;
-  const lines = [...logLines(log, {}), ...labelled('seen', text)];
-  return await printExplanation(context, options, { ...explained, seen, log }, lines);
+  return await printExplanation(context, options, { ...explained, log }, logLines(log, {}));
 }
 
 async function live(context: Context, options: ExplainOptions): Promise<ExitCode> {

@@ -260,6 +260,7 @@ const widest = Math.max(...SHAPE_NAMES.map(({ length }) => length));
 const shapeList = SHAPE_NAMES.map((name) => `  ${name.padEnd(widest)}  ${SHAPES[name].summary}`);
 
 export const generate: Command = {
+  values: SHAPE_NAMES,
   options: () => [
     new Option(
       '--seed <number>',

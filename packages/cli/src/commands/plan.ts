@@ -1,19 +1,38 @@
 /** `sluice plan`: replays a log through policies. */
 import { Option } from 'commander';
-import { type Judgement, Planner, type PlanResult, type Rules } from 'sluice-traffic';
+import { definePolicy } from 'sluice';
+import {
+  clientNames,
+  type Judgement,
+  Planner,
+  type PlanResult,
+  type Rules,
+  rulesByClient,
+} from 'sluice-traffic';
 import type { Command, Context } from '../command.ts';
 import { integerValue } from '../option-values.ts';
 import { EXIT_DENIED, EXIT_OK, type ExitCode, Failure } from '../output.ts';
 import { checkOutputFiles } from '../traffic/atomic-file.ts';
 import { type ConfigRules, loadRules } from '../traffic/config-rules.ts';
-import { type LogOptions, logLines, logOptions, readLogs, withLogs } from '../traffic/log.ts';
+import {
+  type LogFacts,
+  type LogOptions,
+  limitOf,
+  logLines,
+  logOptions,
+  readLogs,
+  unreliableText,
+  withLogs,
+} from '../traffic/log.ts';
 import { planLines } from '../traffic/plan-text.ts';
+import { policyName } from '../traffic/policy-file.ts';
 import { type ReportOptions, reportOption, writeReport } from '../traffic/report.ts';
 import { cut, labelled, wrapped } from '../traffic/text.ts';
 import { judge, judgementText, type Thresholds, thresholdValue } from '../traffic/thresholds.ts';
 
 interface PlanOptions extends LogOptions, Thresholds, ReportOptions {
   readonly policy?: string;
+  readonly limit?: string;
   readonly against?: string;
   readonly top: number;
 }
@@ -38,26 +57,46 @@ function missingLines(headers: readonly string[]): readonly string[] {
   return labelled('note', ...wrapped(text, 68));
 }
 
-function failed(judgements: readonly Judgement[], { output }: Context): ExitCode {
-  const exceeded = judgements.filter(({ ok }) => !ok);
-  for (const each of exceeded) {
-    for (const line of wrapped(judgementText(each)))
-      output.printError(output.paintError('red', line));
+/** Returns the rules of `--policy`, or of `--limit`: one policy by client address. */
+async function plannedRules({ policy, limit }: PlanOptions): Promise<ConfigRules> {
+  if ((policy === undefined) === (limit === undefined)) {
+    const got = policy === undefined ? 'none' : 'both';
+    throw new Failure(
+      `Expected --policy with a configuration file or --limit such as 20/1m, got ${got}`,
+    );
   }
-  return exceeded.length === 0 ? EXIT_OK : EXIT_DENIED;
+  if (policy !== undefined) return await loadRules(policy);
+  const { limit: most, windowMs } = limitOf(limit!);
+  const nameOf = clientNames();
+  const defined = definePolicy(policyName(windowMs), { limit: most, window: windowMs });
+  const clientOf: ConfigRules['clientOf'] = ({ client }) => nameOf(client);
+  return { ...rulesByClient([defined]), clientOf, missingHeaders: () => [] };
+}
+
+/** With thresholds, an unreliable result fails too: it would prove nothing. */
+function failed(judgements: readonly Judgement[], log: LogFacts, { output }: Context): ExitCode {
+  const isUnproven = judgements.length > 0 && log.unreliable;
+  const messages = [
+    ...judgements.filter(({ ok }) => !ok).map(judgementText),
+    ...(isUnproven ? [`The plan is unreliable: ${unreliableText(log)}`] : []),
+  ];
+  for (const message of messages) {
+    const [first, ...rest] = wrapped(`error: ${message}`);
+    output.printError(first.replace('error:', output.paintError('red', 'error:')));
+    for (const line of rest) output.printError(line);
+  }
+  return messages.length === 0 ? EXIT_OK : EXIT_DENIED;
 }
 
 async function run(context: Context, args: readonly unknown[], given: object): Promise<ExitCode> {
   const options = given as PlanOptions;
   const { output } = context;
-  if (options.policy === undefined) {
-    throw new Failure('Expected --policy with a configuration file, got none');
-  }
   const paths = args[0] as readonly string[];
-  const files = [options.policy, ...(options.against === undefined ? [] : [options.against])];
+  const files = [options.policy, options.against].filter((file) => file !== undefined);
   await checkOutputFiles({ '--report': options.report }, [...paths, ...files]);
-  const all = await Promise.all(files.map(loadRules));
-  const [next, current] = [all[0], all.at(1)];
+  const next = await plannedRules(options);
+  const current = options.against === undefined ? undefined : await loadRules(options.against);
+  const all = current === undefined ? [next] : [next, current];
   const planner = new Planner({
     next,
     current: current && byOwnNames(current),
@@ -74,12 +113,13 @@ async function run(context: Context, args: readonly unknown[], given: object): P
     ...missingLines(missingHeaders),
     ...planLines(result, options.top, output.paint),
   ]);
-  return failed(thresholds, context);
+  return failed(thresholds, log, context);
 }
 
 export const plan: Command = {
   options: () => [
     new Option('--policy <file>', 'file or folder with the planned policies and rules'),
+    new Option('--limit <limit>', 'one limit per client instead of a file, such as 20/1m'),
     new Option(
       '--against <file>',
       'file or folder with the current policies, to show what changes',
@@ -100,8 +140,9 @@ export const plan: Command = {
   ],
   epilogue: `
 Without rules, every policy applies to every request, by client address. The
-exit code is 1 if a --max-denied threshold is exceeded. Ordinary clients are all
-but the heaviest 1% by requests.
+exit code is 1 if a --max-denied threshold is exceeded or, with a threshold, if
+the log is too much out of order. Ordinary clients are all but the heaviest 1%
+by requests.
 `,
   run: withLogs(run),
 };

@@ -58,8 +58,9 @@ async function run(context: Context, _args: readonly unknown[], given: object): 
 }
 
 function printProblems(output: Output, { ofFiles, ofSettings }: Problems): void {
-  const lines = problemLines(ofFiles, output.isErrorTerminal, output.paintError);
-  for (const line of [...lines, ...ofSettings.map(visible)]) output.printError(line);
+  const lines = problemLines(ofFiles, output.isErrorTerminal, output.paintError, 'error: ');
+  const settings = ofSettings.map((text) => `error: ${visible(text)}`);
+  for (const line of [...lines, ...settings]) output.printError(line);
 }
 
 async function serveUntilSignal(output: Output, found: Effective): Promise<void> {

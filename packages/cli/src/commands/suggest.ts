@@ -18,7 +18,7 @@ import {
 import { policyText, writePolicy } from '../traffic/policy-file.ts';
 import { type ReportOptions, reportOption, writeReport } from '../traffic/report.ts';
 import { withFiles } from '../traffic/spool.ts';
-import { suggestLines } from '../traffic/suggest-text.ts';
+import { adviceText, suggestLines } from '../traffic/suggest-text.ts';
 
 interface SuggestOptions extends LogOptions, ReportOptions {
   readonly window?: number;
@@ -57,13 +57,16 @@ async function run(context: Context, args: readonly unknown[], given: object): P
   const { result, log } = await suggestion(context, paths, options);
   const policy = policyText(result, log.costs?.columns);
   if (options.out !== undefined) await writePolicy(options.out, policy);
-  const whole = { ...result, policy, log };
+  const advice = adviceText(result);
+  const whole = { ...result, advice, policy, log };
   const { out } = options;
   await writeReport(output, options, whole, () => [
     ...logLines(log, result),
     ...suggestLines(result, output.paint),
     '',
     out === undefined ? policy.trimEnd() : `Policy written to ${visible(out)}`,
+    '',
+    output.paint('bold', advice),
   ]);
   return EXIT_OK;
 }

@@ -42,7 +42,7 @@ function printSchema({ output }: Context): ExitCode {
 
 function printProblems(output: Output, problems: readonly ConfigProblem[]): void {
   for (const line of problemLines(problems, output.isTerminal, output.paint)) output.print(line);
-  output.printError(output.paintError('red', counted(problems.length, 'problem')));
+  output.printError(`${output.paintError('red', 'error:')} ${counted(problems.length, 'problem')}`);
 }
 
 /** Warnings do not change the exit code. */

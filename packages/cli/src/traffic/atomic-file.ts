@@ -1,10 +1,11 @@
 /** Writes files atomically: a temporary file beside the target, then a rename. */
-import { createWriteStream, rmSync } from 'node:fs';
+import { createWriteStream } from 'node:fs';
 import { open, realpath, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { Failure, visible } from '../output.ts';
+import { removeOnSignal } from './on-signal.ts';
 
 interface Target {
   /** With links resolved. */
@@ -61,21 +62,6 @@ async function replace(path: string, write: (to: string) => Promise<void>): Prom
   } catch (error) {
     throw failure(path, error);
   }
-}
-
-/** Deletes the temporary file on SIGINT and SIGTERM. */
-function removeOnSignal(path: string): () => void {
-  const signals = ['SIGINT', 'SIGTERM'] as const;
-  const release = (): void => {
-    for (const signal of signals) process.off(signal, stopped);
-  };
-  const stopped = (signal: NodeJS.Signals): void => {
-    release();
-    rmSync(path, { force: true });
-    process.kill(process.pid, signal);
-  };
-  for (const signal of signals) process.on(signal, stopped);
-  return release;
 }
 
 export const writeAtomic = (path: string, text: string): Promise<void> =>

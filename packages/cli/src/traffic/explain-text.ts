@@ -1,7 +1,8 @@
 /** Text of `sluice explain`: the decision, the window, and the comparison that decides. */
 
-import { describeExplanation, type Explanation } from 'sluice-traffic';
+import { choiceText, describeExplanation, type Explanation } from 'sluice-traffic';
 import {
+  counted,
   countText,
   durationText,
   exactTimeText,
@@ -24,6 +25,9 @@ function decisionText(explained: Explanation, paint: Paint): string {
   return `${paint('red', `${would}denied`)}; fits in ${again}`;
 }
 
+const seenText = ({ requests, denied }: NonNullable<Explanation['seen']>): string =>
+  `${counted(requests, 'request')} up to this one, ${countText(denied)} denied`;
+
 export function explainLines(explained: Explanation, paint: Paint): readonly string[] {
   const { key, policy, algorithm, limit, capacity, windowMs, atMs, allowed } = explained;
   const { usedText, sumText, freesText } = describeExplanation(explained);
@@ -35,8 +39,11 @@ export function explainLines(explained: Explanation, paint: Paint): readonly str
   const drawn = windowLines(explained, paint);
   const part = (label: string, text: string): readonly string[] =>
     text === '' ? [] : labelled(label, ...wrapped(text, ROOM));
+  const { choice, seen } = explained;
   return [
     ...labelled('key', cut(key, ROOM)),
+    ...(choice === undefined ? [] : labelled('request', ...wrapped(choiceText(choice), ROOM))),
+    ...(seen === undefined ? [] : labelled('seen', seenText(seen))),
     ...labelled('time', `${exactTimeText(atMs)} UTC`),
     ...(hasCosts ? labelled('cost', countText(cost)) : []),
     ...labelled('limit', cut(`${name}${params}`, ROOM)),

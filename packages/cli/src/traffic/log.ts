@@ -2,27 +2,39 @@
 
 import { InvalidArgumentError, Option } from 'commander';
 import { definePolicy, SluiceError, systemClock } from 'sluice';
-import { ConfigError } from 'sluice-server/configured';
+import { ConfigError, didYouMean } from 'sluice-server/configured';
 import {
   type CostSource,
   type Entry,
   FORMAT_NAMES,
   type FormatName,
+  LATENESS_BOUND,
   LogError,
   LogReader,
   type LogReport,
   PARTS,
   type Part,
+  SORT_BOUND,
 } from 'sluice-traffic';
-import { counted, countText, exactTimeText } from 'sluice-traffic/format';
+import {
+  counted,
+  countText,
+  durationText,
+  exactTimeText,
+  percentText,
+} from 'sluice-traffic/format';
 import type { Command, Context } from '../command.ts';
+import { durationValue } from '../option-values.ts';
 import { EXIT_ERROR, type ExitCode, Failure, type Output, visible } from '../output.ts';
 import { problemLines } from '../problems.ts';
 import { Progress, readingText } from './progress.ts';
+import { sortCommand } from './sort-command.ts';
 import { cut, LABEL_COLUMNS, LINE_COLUMNS, labelled, wrapped } from './text.ts';
 
 export interface LogOptions {
   readonly format?: FormatName;
+  readonly pattern?: string;
+  readonly lateness?: number;
   readonly column?: Readonly<Partial<Record<Part, string>>>;
   readonly json?: boolean;
 }
@@ -33,8 +45,26 @@ function columnValue(text: string, before: LogOptions['column'] = {}): LogOption
   throw new InvalidArgumentError(`Expected PART=NAME, where PART is one of ${PARTS.join(', ')}.`);
 }
 
+function formatValue(text: string): FormatName {
+  const known = FORMAT_NAMES.find((name) => name === text);
+  if (known !== undefined) return known;
+  const hint = didYouMean(text, FORMAT_NAMES);
+  throw new InvalidArgumentError(`Expected one of ${FORMAT_NAMES.join(', ')}${hint}`);
+}
+
 export const logOptions = (): readonly Option[] => [
-  new Option('--format <format>', 'log format (default: auto-detect)').choices(FORMAT_NAMES),
+  new Option('--format <format>', 'log format (default: auto-detect)')
+    .choices(FORMAT_NAMES)
+    .argParser(formatValue),
+  new Option(
+    '--pattern <pattern>',
+    'custom log format: a log_format of nginx, or a regular expression with named groups',
+  ),
+  new Option(
+    '--lateness <duration>',
+    `sort lines that are late by up to so long, in up to ${countText(LATENESS_BOUND.lines)} ` +
+      `lines of memory (default: any time, ${countText(SORT_BOUND.lines)} lines)`,
+  ).argParser(durationValue),
   new Option(
     '--column <mapping>',
     'column or JSON member of a field, such as time=when; repeatable',
@@ -76,6 +106,11 @@ export interface LogFacts {
   readonly late: number;
   /** Lines more than a day ahead of their neighbours, replayed at the latest time reached. */
   readonly early: number;
+  /** More than 1 % of the requests were replayed at another time than their own. */
+  readonly unreliable: boolean;
+  /** Only if `unreliable`: how far the latest line is behind, and a command that sorts the log. */
+  readonly maxLateMs?: number;
+  readonly sortCommand?: string;
   /** Only if a request has a cost, or a cost column was given. */
   readonly costs?: CostFacts;
 }
@@ -106,8 +141,8 @@ class CostSources {
   }
 }
 
-/** With more late lines than this share, window counts would be meaningless. */
-const MAX_LATE = 0.5;
+/** With more lines at a wrong time than this share, the result is unreliable. */
+const MAX_MISPLACED = 0.01;
 
 /**
  * Reads logs to their end, or until `take` returns true. `label` precedes the progress, if logs
@@ -116,13 +151,15 @@ const MAX_LATE = 0.5;
 export async function readLogs(
   output: Output,
   paths: readonly string[],
-  { format, column }: LogOptions,
+  { format, pattern, lateness, column }: LogOptions,
   // biome-ignore lint/suspicious/noConfusingVoidType: most callbacks return nothing.
   take: (entries: readonly Entry[]) => boolean | void,
   label = '',
 ): Promise<LogFacts> {
   const reader = await LogReader.open(paths, {
     ...(format !== undefined && { format }),
+    ...(pattern !== undefined && { pattern }),
+    ...(lateness !== undefined && { latenessMs: lateness }),
     ...(column !== undefined && { columns: column }),
   });
   const progress = new Progress(output);
@@ -138,29 +175,28 @@ export async function readLogs(
   } finally {
     progress.end();
   }
-  const { lines, unreadable, samples, late, early } = report;
-  if (late > MAX_LATE * report.entries) {
-    const got = `${counted(late, 'line')} of ${countText(report.entries)} out of order`;
-    throw new LogError(
-      `Expected ${paths.map(visible).join(', ')} in order of time, got ${got}. Sort the log first.`,
-    );
-  }
+  const { lines, unreadable, samples, late, early, maxLateMs } = report;
+  const unreliable = late + early > MAX_MISPLACED * report.entries;
+  const command = sortCommand(paths, report.firstLine);
   const costs = sources.facts(column?.cost !== undefined);
   return {
     ...{ paths, format: report.format, lines, requests: report.entries },
-    ...{ unreadable, samples, late, early },
+    ...{ unreadable, samples, late, early, unreliable },
+    ...(unreliable && late > 0 && { maxLateMs }),
+    ...(unreliable && late > 0 && command !== undefined && { sortCommand: command }),
     ...(costs !== undefined && { costs }),
   };
 }
 
 /** `log   access.log, combined`, and its problems. */
 export function logLines(
-  { paths, format, unreadable, samples, late, early, costs }: LogFacts,
+  facts: LogFacts,
   {
     firstMs,
     lastMs,
   }: { readonly firstMs?: number | undefined; readonly lastMs?: number | undefined },
 ): readonly string[] {
+  const { paths, format, unreadable, samples, late, early, costs } = facts;
   const room = LINE_COLUMNS - LABEL_COLUMNS;
   const more = paths.length > 1 ? ` and ${paths.length - 1} more` : '';
   const name = paths[0] === '-' ? 'standard input' : paths[0];
@@ -181,7 +217,22 @@ export function logLines(
     lines.push(cut(samples[0].text, room));
     if (costs !== undefined) lines.push(...refusedLines(costs, room));
   }
-  return labelled('log', ...lines);
+  return [...labelled('log', ...lines), ...unreliableLines(facts, room)];
+}
+
+/** `3 of 200 lines (1.5%) ... are at a wrong time` */
+export const unreliableText = ({ late, early, requests }: LogFacts): string =>
+  `${countText(late + early)} of ${countText(requests)} lines ` +
+  `(${percentText(late + early, requests)}) are replayed at a wrong time`;
+
+/** The warning, and a command that helps. It is not wrapped, so that it can be copied. */
+function unreliableLines(facts: LogFacts, room: number): readonly string[] {
+  if (!facts.unreliable) return [];
+  const { maxLateMs = 0, sortCommand: command } = facts;
+  const late = maxLateMs === 0 ? '' : `, up to ${durationText(maxLateMs)} late`;
+  const help = maxLateMs === 0 ? '' : ' Sort the log, or try a longer --lateness.';
+  const text = `unreliable: ${unreliableText(facts)}${late}.${help}`;
+  return [...labelled('warning', ...wrapped(text, room)), ...(command ? [command] : [])];
 }
 
 /** `costs from the column tokens` */
@@ -210,7 +261,8 @@ export const withLogs =
         throw new Failure(visible(error.message));
       }
       if (!(error instanceof ConfigError)) throw error;
-      const lines = problemLines(error.problems, output.isErrorTerminal, output.paintError);
+      const { isErrorTerminal, paintError } = output;
+      const lines = problemLines(error.problems, isErrorTerminal, paintError, 'error: ');
       for (const line of lines) output.printError(line);
       return EXIT_ERROR;
     }

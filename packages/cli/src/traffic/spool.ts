@@ -1,10 +1,11 @@
 /** Copies standard input to a temporary file, for commands that read a log twice. */
-import { createWriteStream } from 'node:fs';
-import { mkdtemp, rm } from 'node:fs/promises';
+import { createWriteStream, mkdtempSync } from 'node:fs';
+import { rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import { STANDARD_INPUT } from 'sluice-traffic';
+import { removeOnSignal } from './on-signal.ts';
 
 /** Runs a task on paths that can be read repeatedly, then deletes the temporary file. */
 export async function withFiles<T>(
@@ -12,12 +13,15 @@ export async function withFiles<T>(
   task: (paths: readonly string[]) => Promise<T>,
 ): Promise<T> {
   if (!paths.includes(STANDARD_INPUT)) return await task(paths);
-  const folder = await mkdtemp(join(tmpdir(), 'sluice-'));
+  // Synchronous, so that no signal can come between the folder and its handler.
+  const folder = mkdtempSync(join(tmpdir(), 'sluice-'));
+  const release = removeOnSignal(folder);
   try {
     const file = join(folder, 'input.log');
     await pipeline(process.stdin, createWriteStream(file));
     return await task(paths.map((path) => (path === STANDARD_INPUT ? file : path)));
   } finally {
     await rm(folder, { recursive: true, force: true });
+    release();
   }
 }

@@ -1,6 +1,12 @@
 /** Text of `sluice suggest`. */
 
-import { HEAD_ROOM, type LimitReport, type SuggestResult, type WindowReport } from 'sluice-traffic';
+import {
+  DENIED_SHARE,
+  HEAD_ROOM,
+  type LimitReport,
+  type SuggestResult,
+  type WindowReport,
+} from 'sluice-traffic';
 import { counted, countText, percentText, windowText } from 'sluice-traffic/format';
 import type { Paint } from '../output.ts';
 import { type Column, labelled, tableLines, wrapped } from './text.ts';
@@ -21,12 +27,37 @@ const KNEE_NOTE =
   `helps few more clients. proposed: ${HEAD_ROOM} times the knee, or the limit that denies at ` +
   'most 1% of the clients if that is higher, rounded up.';
 
+/** 1 % of them is less than one client. */
+const FEW_CLIENTS = 1 / DENIED_SHARE;
+const FEW_NOTE =
+  'With fewer than 100 clients, the proposed limits deny none of them. The table below shows how ' +
+  'many clients lower limits deny.';
+
 const COST_NOTE =
   'Limits and peaks are in units of cost. A request that costs more than the limit is always ' +
   'denied.';
 
 const limitOf = ({ limits }: WindowReport, limit: number): LimitReport =>
   limits.find((each) => each.limit === limit)!;
+
+const UNITS: Readonly<Record<string, string>> = {
+  ...{ '1 s': 'second', '1 min': 'minute', '1 h': 'hour', '1 d': 'day' },
+};
+
+/** `minute`, `15 min` */
+function perText(windowMs: number): string {
+  const text = windowText(windowMs);
+  return UNITS[text] ?? text;
+}
+
+/** `Use 40 per minute: 6 of 1,753 clients would notice.` */
+export function adviceText({ proposed, clients, costs }: SuggestResult): string {
+  const { limit, windowMs, clients: denied } = proposed;
+  const unit = costs === undefined ? '' : 'a cost of ';
+  const most = `${unit}${countText(limit)} per ${perText(windowMs)}`;
+  const who = `${countText(denied)} of ${counted(clients, 'client')}`;
+  return `Use ${most}: ${who} would notice.`;
+}
 
 const share = (count: number, of: number): string =>
   `${countText(count)} (${percentText(count, of)})`;
@@ -51,6 +82,7 @@ export function suggestLines(result: SuggestResult, paint: Paint): readonly stri
     '',
     ...tableLines(OVERVIEW, rows),
     ...wrapped(KNEE_NOTE).map((line) => paint('dim', line)),
+    ...(clients < FEW_CLIENTS ? wrapped(FEW_NOTE).map((line) => paint('dim', line)) : []),
     ...(costs === undefined ? [] : wrapped(COST_NOTE)),
     ...(leftOutMs.length === 0 ? [] : wrapped(leftNote)),
     '',

@@ -24,9 +24,31 @@ export interface ExplainedRequest {
   readonly cost?: number;
 }
 
+/**
+ * Why a request was explained: it is the first denied one; none is denied and it has the least
+ * remaining; it is at the given time; it is the first denied one of several at that time; or there
+ * is none at that time.
+ */
+export type Choice = 'first-denied' | 'least-remaining' | 'at' | 'first-denied-at' | 'none-at';
+
+const CHOICES: Readonly<Record<Choice, string>> = {
+  'first-denied': 'the first denied one of this key',
+  'least-remaining': 'none is denied; this one left the least remaining',
+  at: 'the one at the given time',
+  'first-denied-at': 'the first denied one of several at the given time',
+  'none-at': 'none at the given time; shows what one would get',
+};
+
+/** Returns why the request was chosen. */
+export const choiceText = (choice: Choice): string => CHOICES[choice];
+
 /** A decision and the state that it was made from. */
 export interface Explanation {
   readonly kind: 'explain';
+  /** Only of a log. */
+  readonly choice?: Choice;
+  /** Only of a log: the requests of the client up to this one. */
+  readonly seen?: { readonly requests: number; readonly denied: number };
   readonly policy: string;
   readonly key: string;
   readonly algorithm: AlgorithmName;
@@ -92,11 +114,6 @@ export class Explainer {
     return this.#isDone;
   }
 
-  /** Requests of the client so far. */
-  get seen(): { readonly requests: number; readonly denied: number } {
-    return { requests: this.#seen, denied: this.#denied };
-  }
-
   /** Replays the next requests, in order of time. */
   add(entries: readonly Entry[]): void {
     const { keyOf, key, atMs } = this.#options;
@@ -120,13 +137,15 @@ export class Explainer {
     this.#note({ timeMs: this.#nowMs, allowed, ...(cost !== undefined && { cost }) });
     if (atMs === undefined) {
       if (decision.allowed && decision.remaining >= (this.#found?.remaining ?? Infinity)) return;
-      this.#found = this.#explanation(before, decision, true);
+      const choice = decision.allowed ? 'least-remaining' : 'first-denied';
+      this.#found = this.#explanation(before, decision, choice);
       this.#isDone = !decision.allowed;
       return;
     }
     // Of several requests at that time, explains the first denied one.
     if (this.#nowMs === atMs && this.#found?.allowed !== false) {
-      this.#found = this.#explanation(before, decision, true);
+      const isLater = this.#found !== undefined && !decision.allowed;
+      this.#found = this.#explanation(before, decision, isLater ? 'first-denied-at' : 'at');
     }
   }
 
@@ -156,18 +175,20 @@ export class Explainer {
     return this.#store.inspectSync(policy, policy.params!, key, nowMs);
   }
 
-  #explanation(state: KeyState | undefined, decision: Decided, inLog: boolean): Explanation {
+  #explanation(state: KeyState | undefined, decision: Decided, choice: Choice): Explanation {
     const { policy, key } = this.#options;
     const { limit, capacity, windowMs, bucketMs } = policy.params!;
     const { cost, allowed, remaining, retryAfterMs, resetAfterMs, atMs } = decision;
     return {
       kind: 'explain',
+      choice,
+      seen: { requests: this.#seen, denied: this.#denied },
       policy: policy.name,
       key,
       algorithm: policy.algorithm,
       ...{ limit, capacity, windowMs, bucketMs, atMs, cost },
       ...(exceedsCapacity(cost, policy.params!) && { costAboveLimit: true }),
-      ...{ allowed, remaining, retryAfterMs, resetAfterMs, inLog },
+      ...{ allowed, remaining, retryAfterMs, resetAfterMs, inLog: choice !== 'none-at' },
       cells: state?.cells ?? [],
       used: state?.used ?? 0,
       entries: state?.entries ?? [],
@@ -187,6 +208,6 @@ export class Explainer {
     const { policy, key, atMs } = this.#options;
     if (this.#found !== undefined || atMs === undefined || this.#seen === 0) return this.#found;
     const decision = this.#store.open(policy).peekSync(policy.params!, key, COST, atMs);
-    return this.#explanation(this.#stateAt(atMs), decision, false);
+    return this.#explanation(this.#stateAt(atMs), decision, 'none-at');
   }
 }

@@ -11,18 +11,18 @@ export type Peaks = Uint32Array | Float64Array;
 
 const MAX_POINTS = 240;
 
-/** Returns the points at which the curve falls. */
+/** Returns all points at which the curve falls. */
 export function curveOf(sorted: Peaks): readonly CurvePoint[] {
   const points: CurvePoint[] = [];
   for (let at = 0; at < sorted.length; at++) {
     if (sorted[at] === sorted[at + 1]) continue;
     points.push({ limit: sorted[at], clients: sorted.length - 1 - at });
   }
-  return thinned(points);
+  return points;
 }
 
-/** Keeps at most `MAX_POINTS` points, evenly spaced on a logarithmic scale. */
-function thinned(points: readonly CurvePoint[]): readonly CurvePoint[] {
+/** Keeps at most 240 points, evenly spaced on a logarithmic scale, for charts. */
+export function thinned(points: readonly CurvePoint[]): readonly CurvePoint[] {
   if (points.length <= MAX_POINTS) return points;
   const last = points[points.length - 1];
   const step = (Math.log(last.limit) - Math.log(points[0].limit)) / (MAX_POINTS - 2);
@@ -37,9 +37,9 @@ function thinned(points: readonly CurvePoint[]): readonly CurvePoint[] {
 }
 
 /**
- * Returns the limit at which the curve is farthest below the straight line from (lowest limit, all
- * `clients`) to (highest limit, 0), on a logarithmic scale of limits. Up to the knee, raising the
- * limit spares many clients; after it, few.
+ * Returns the limit at which the curve is farthest below the straight line from (lowest peak, all
+ * `clients`) to (highest peak, 0), on a logarithmic scale of limits; of equals the lowest. Up to
+ * the knee, raising the limit spares many clients; after it, few. Needs all points of the curve.
  */
 export function kneeOf(points: readonly CurvePoint[], clients: number): number {
   const firstLog = Math.log(points[0].limit);

@@ -7,8 +7,15 @@
 import { definePolicy, type Policy, type SyncPolicyTable } from 'sluice';
 import type { Entry } from '../entry.ts';
 import { ClientTable } from './client-table.ts';
-import { type CurvePoint, curveOf, deniedBy, kneeOf, type Peaks, roundedUp } from './knee.ts';
-import { HEAVIEST_SHARE } from './plan.ts';
+import {
+  type CurvePoint,
+  curveOf,
+  deniedBy,
+  kneeOf,
+  type Peaks,
+  roundedUp,
+  thinned,
+} from './knee.ts';
 import { costOf, exceedsCapacity, unboundedStore } from './replay.ts';
 import { WindowCounts } from './window-counts.ts';
 
@@ -30,6 +37,9 @@ const DEFAULT_WINDOW_MS = MINUTE_MS;
  * show, or higher if that would deny more than 1 % of the clients.
  */
 export const HEAD_ROOM = 2;
+
+/** The proposed limit denies at most this share of the clients. */
+export const DENIED_SHARE = 0.01;
 
 /** Shares of clients: for each, the lowest limit is tried that denies no more of them. */
 const SHARES = [0.1, 0.05, 0.02, 0.01, 0.005, 0.001, 0];
@@ -83,8 +93,12 @@ export interface SuggestResult {
   };
   /** Windows omitted because of memory. */
   readonly leftOutMs: readonly number[];
-  /** The suggested policy. */
-  readonly proposed: { readonly limit: number; readonly windowMs: number };
+  /** The suggested policy, and the clients that it would have denied. */
+  readonly proposed: {
+    readonly limit: number;
+    readonly windowMs: number;
+    readonly clients: number;
+  };
 }
 
 /** One limit that is tried. */
@@ -166,14 +180,13 @@ export class Suggester {
     const sorted = this.#counts.isWide ? new Float64Array(size) : new Uint32Array(size);
     for (let row = 0; row < sorted.length; row++) sorted[row] = this.#counts.most(row, window);
     sorted.sort();
-    const curve = curveOf(sorted);
-    const knee = kneeOf(curve, sorted.length);
-    const wanted = roundedUp(Math.max(HEAD_ROOM * knee, ordinaryMost(sorted)));
+    const points = curveOf(sorted);
+    const curve = thinned(points);
+    const knee = kneeOf(points, sorted.length);
+    const wanted = roundedUp(Math.max(HEAD_ROOM * knee, sparingLimit(sorted, DENIED_SHARE)));
     const most = largestLimit(windowMs);
     const proposed = Math.min(most, wanted);
-    const sparing = SHARES.map(
-      (share) => sorted[sorted.length - 1 - Math.floor(share * sorted.length)],
-    );
+    const sparing = SHARES.map((share) => sparingLimit(sorted, share));
     const all = [...new Set([...sparing, knee, proposed])].filter((limit) => limit <= most);
     const limits = all.sort((a, b) => a - b);
     const trials = limits.map((limit) => {
@@ -221,7 +234,11 @@ export class Suggester {
         costs: { requested: this.#costRequested, highest: this.#highestCost },
       }),
       leftOutMs: this.#counts.windowsMs.slice(this.#counts.countedMs.length),
-      proposed: { limit: usual.proposed, windowMs: usual.windowMs },
+      proposed: {
+        limit: usual.proposed,
+        windowMs: usual.windowMs,
+        clients: usual.limits.find(({ limit }) => limit === usual.proposed)!.clients,
+      },
     };
   }
 
@@ -241,9 +258,9 @@ export class Suggester {
   }
 }
 
-/** Returns the highest peak below the top 1 % of the clients, rounded up to one client. */
-const ordinaryMost = (sorted: Peaks): number =>
-  sorted[sorted.length - 1 - Math.ceil(HEAVIEST_SHARE * sorted.length)] ?? 0;
+/** Returns the lowest limit that denies at most this share of the clients. */
+const sparingLimit = (sorted: Peaks, share: number): number =>
+  sorted[sorted.length - 1 - Math.floor(share * sorted.length)];
 
 /** The highest valid limit: limit times window must be an exact integer. */
 const largestLimit = (windowMs: number): number => Math.floor(Number.MAX_SAFE_INTEGER / windowMs);

@@ -9,16 +9,11 @@ import {
   timeTextBeside,
   windowText,
 } from '../format.ts';
-import { describeExplanation, type Explanation } from '../replay/explain.ts';
+import { choiceText, describeExplanation, type Explanation } from '../replay/explain.ts';
 import { type Html, type Part, tag } from './html.ts';
 import { lead, nameText, note, pageText, part, type ReportExtras, table, tiles } from './page.ts';
 import { legend, type SeriesClass } from './scale.ts';
 import { hasTicks, sumBar, windowPicture } from './window-picture.ts';
-
-export interface ExplainExtras extends ReportExtras {
-  /** Requests of the key in the log up to the explained one. */
-  readonly seen?: { readonly requests: number; readonly denied: number };
-}
 
 function headline({ key, allowed, inLog }: Explanation): string {
   const decision = allowed ? 'allowed' : 'denied';
@@ -34,8 +29,8 @@ function about({ atMs, policy, algorithm, capacity, ...params }: Explanation): P
 /** Tokens in a bucket, rounded down so that too few never look like enough. */
 const tokensText = (tokens: number): string => countText(Math.floor(1000 * tokens) / 1000);
 
-function decisionTiles(explained: Explanation, seen: ExplainExtras['seen']): Html {
-  const { allowed, remaining, retryAfterMs, atMs, capacity } = explained;
+function decisionTiles(explained: Explanation): Html {
+  const { allowed, remaining, retryAfterMs, atMs, capacity, seen } = explained;
   const description = describeExplanation(explained);
   const retry = explained.costAboveLimit
     ? { id: 'retry', value: 'never', name: 'fits: the cost exceeds the limit' }
@@ -62,7 +57,7 @@ function decisionTiles(explained: Explanation, seen: ExplainExtras['seen']): Htm
           {
             id: 'seen',
             value: countText(seen.requests),
-            name: `requests so far, ${countText(seen.denied)} denied`,
+            name: `requests up to this one, ${countText(seen.denied)} denied`,
           },
         ]),
   ]);
@@ -154,16 +149,19 @@ function requestPart({ requests, atMs, hasCosts }: Explanation): Part {
   return part('Requests in the last two windows', undefined, list);
 }
 
-export function explainPage(explained: Explanation, extras: ExplainExtras): string {
-  const { entries, requests, used } = explained;
+export function explainPage(explained: Explanation, extras: ReportExtras): string {
+  const { entries, requests, used, choice } = explained;
   const listed = entries.reduce((sum, { cost }) => sum + cost, 0);
   const isCut = requests.length === 0 && entries.length > 0 && listed < used;
   return pageText({
     kind: 'explain',
     headline: headline(explained),
-    lead: lead(about(explained), extras),
+    lead: [
+      lead(about(explained), extras),
+      choice !== undefined && note(`Explained request: ${choiceText(choice)}.`),
+    ],
     body: [
-      decisionTiles(explained, extras.seen),
+      decisionTiles(explained),
       windowPart(explained),
       isCut && note(`Only the newest ${counted(entries.length, 'request')} are shown.`),
       sumPart(explained),

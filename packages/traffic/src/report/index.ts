@@ -4,7 +4,7 @@ import type { Explanation } from '../replay/explain.ts';
 import type { PlanResult } from '../replay/plan.ts';
 import type { SuggestResult } from '../replay/suggest.ts';
 import { comparePage } from './compare-page.ts';
-import { type ExplainExtras, explainPage } from './explain-page.ts';
+import { explainPage } from './explain-page.ts';
 import type { ReportExtras } from './page.ts';
 import { planPage } from './plan-page.ts';
 import { suggestPage } from './suggest-page.ts';
@@ -15,7 +15,7 @@ export type ReportedResult =
   | (PlanResult & ReportExtras)
   | (CompareResult & ReportExtras)
   | (SuggestResult & ReportExtras)
-  | (Explanation & ExplainExtras);
+  | (Explanation & ReportExtras);
 
 export function htmlReport(result: ReportedResult): string {
   switch (result.kind) {

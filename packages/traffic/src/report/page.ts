@@ -21,6 +21,8 @@ export interface ReportExtras {
     readonly format: string;
     readonly unreadable: number;
     readonly late: number;
+    readonly requests?: number;
+    readonly unreliable?: boolean;
     readonly early?: number;
     /** Where costs come from, if a request has one or a cost column was given. */
     readonly costs?: {
@@ -31,6 +33,8 @@ export interface ReportExtras {
   };
   readonly missingHeaders?: readonly string[];
   readonly thresholds?: readonly Judgement[];
+  /** The result of `suggest` in one sentence. */
+  readonly advice?: string;
   /** The suggested policy as a configuration file. */
   readonly policy?: string;
 }
@@ -102,6 +106,7 @@ export function leadOf({ firstMs, lastMs }: Period, extras: ReportExtras): Part 
 export function lead(about: Part, { log, missingHeaders }: ReportExtras): Part {
   const missing = (missingHeaders ?? []).join(', ');
   return [
+    log?.unreliable === true && unreliableNote(log),
     tag(
       'p',
       { class: 'soft' },
@@ -127,6 +132,18 @@ export function lead(about: Part, { log, missingHeaders }: ReportExtras): Part {
         'share one key.',
       ),
   ];
+}
+
+/** Shown first: the numbers below cannot be trusted. */
+function unreliableNote({ late, early = 0, requests = 0 }: NonNullable<ReportExtras['log']>): Html {
+  const share = percentText(late + early, requests);
+  const lines = `${countText(late + early)} of ${countText(requests)} lines (${share})`;
+  return tag(
+    'p',
+    { id: 'unreliable', class: 'alert' },
+    tag('b', {}, 'Unreliable: '),
+    `${lines} are out of order and replayed at a wrong time. Sort the log first.`,
+  );
 }
 
 /** The cost columns, and how many lines have an invalid cost. */

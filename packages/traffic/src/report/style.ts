@@ -29,6 +29,9 @@ p { margin: 0 0 8px; }
 .note { font-size: 13px; }
 .bad { color: var(--denied); font-weight: 600; }
 .good { color: var(--good); font-weight: 600; }
+.alert { border: 1px solid var(--denied); border-left-width: 5px; border-radius: 8px; }
+.alert { padding: 10px 14px; margin: 10px 0; background: var(--card); }
+.alert b { color: var(--denied); }
 section {
   background: var(--card); border: 1px solid var(--line); border-radius: 10px;
   padding: 18px 20px; margin: 16px 0;

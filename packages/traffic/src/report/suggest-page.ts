@@ -127,7 +127,7 @@ export function suggestPage(result: SuggestResult, extras: ReportExtras): string
   return pageText({
     kind: 'suggest',
     headline: `A limit of ${limitText(proposed)} would deny ${deniedClients}`,
-    lead: leadOf(result, extras),
+    lead: [leadOf(result, extras), extras.advice !== undefined && tag('p', {}, extras.advice)],
     body: [
       tiles([
         { id: 'proposed', value: limitText(proposed), name: 'proposed' },

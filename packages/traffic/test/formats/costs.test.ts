@@ -102,8 +102,8 @@ describe('a log with costs', () => {
   it('the format is detected even if every cost is invalid, without counting costs', () => {
     const lines = ['time,client,cost', `${TIME},192.0.2.1,free`, `${TIME},192.0.2.2,0`];
     const found = detect(lines);
-    expect(found?.format.name).toBe('csv');
-    expect(found?.format.costSource).toMatchObject({ read: 0, refused: 0 });
+    expect(found?.name).toBe('csv');
+    expect(found?.costSource).toMatchObject({ read: 0, refused: 0 });
   });
 
   it('each of several logs has its own cost column', async () => {

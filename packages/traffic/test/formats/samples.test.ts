@@ -26,7 +26,7 @@ describe.each(SAMPLES)('the sample %s', (name, format) => {
   });
 
   it.each([...entries])('line %i has the expected fields', (number, fields) => {
-    const found = detect(lines)?.format.read(lines[number - 1]);
+    const found = detect(lines)?.read(lines[number - 1]);
     expect(found && fieldsOf(found)).toEqual(fields);
   });
 

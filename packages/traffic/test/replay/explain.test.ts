@@ -23,8 +23,9 @@ describe('an explanation', () => {
     const found = explainer();
     found.add(entriesOf(TRAFFIC));
     expect(found.isDone).toBe(true);
-    expect(found.seen).toEqual({ requests: 4, denied: 1 });
     expect(found.result()).toMatchObject({
+      seen: { requests: 4, denied: 1 },
+      choice: 'first-denied',
       atMs: START_MS + 30_000,
       allowed: false,
       retryAfterMs: 30_000,

@@ -86,6 +86,7 @@ export function logFolder(): (name: string, requests: readonly MadeRequest[]) =>
 export async function readAll(path: string, take: (entries: readonly Entry[]) => void) {
   const reader = await LogReader.open([path]);
   for await (const batch of reader.entries()) take(batch);
+  return reader.report;
 }
 
 /** Creates entries without a log, whose times need not be whole seconds. */

@@ -60,7 +60,7 @@ describe('the report of an explanation', () => {
     const { page, problems } = opened;
     const rows = await tableOf(page, 'comparison');
     expect(rows.find(([name]) => name === 'comparison')![1]).toBe('30 + 1 = 31 > 30');
-    expect(numberOf((await page.locator('#seen b').textContent())!)).toBe(result.seen.requests);
+    expect(numberOf((await page.locator('#seen b').textContent())!)).toBe(result.seen!.requests);
     await page.locator('summary').click();
     const requests = await tableOf(page, 'requests');
     expect(requests).toHaveLength(60);

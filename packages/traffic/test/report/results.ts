@@ -91,19 +91,19 @@ const NOON_MS = Date.UTC(2026, 9, 10, 12);
 export function explainResult(
   algorithm: AlgorithmName = 'sliding-log',
   { everyMs = 700, calls = 200, atMs = NOON_MS + 81_200, limit = 30, windowMs = 60_000 } = {},
-): Explanation & { seen: { requests: number; denied: number } } {
+): Explanation {
   const policy = definePolicy(NASTY, { limit, window: windowMs, algorithm });
   const explainer = new Explainer({ policy, keyOf: ({ client }) => client, key: NASTY, atMs });
   const [request] = generateTraffic({ shape: 'steady', requests: 1 });
   const entry = (timeMs: number): Entry =>
     Object.create(request, { timeMs: { value: timeMs }, client: { value: NASTY } });
   explainer.add(Array.from({ length: calls }, (_, call) => entry(NOON_MS + call * everyMs)));
-  return { ...explainer.result()!, seen: explainer.seen };
+  return explainer.result()!;
 }
 
 /** An explanation of a key of a service, which has no list of requests. */
 export const liveResult = (algorithm: AlgorithmName): Explanation => {
-  const { seen: _, ...explained } = explainResult(algorithm);
+  const { seen: _seen, choice: _choice, ...explained } = explainResult(algorithm);
   return { ...explained, requests: [], inLog: false };
 };
 

@@ -1,0 +1,42 @@
+/** A shell command that sorts a log by time, for logs that are too large to sort in memory. */
+
+/** Quotes for a POSIX shell. */
+export const quoted = (text: string): string =>
+  /^[\w./:@%+=,-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
+
+interface TimeForm {
+  /** Finds the time in a line; also an extended regular expression of awk. */
+  readonly pattern: string;
+  /** Keys of `sort`. */
+  readonly keys: string;
+}
+
+const repeat = (text: string, count: number): string => text.repeat(count);
+const DIGIT = '[0-9]';
+const DATE = `${repeat(DIGIT, 4)}-${repeat(DIGIT, 2)}-${repeat(DIGIT, 2)}`;
+
+const FORMS: readonly TimeForm[] = [
+  {
+    pattern: `${repeat(DIGIT, 2)}/[A-Z][a-z][a-z]/${repeat(DIGIT, 4)}:[0-9:.]+`,
+    keys: '-k 1.8,1.11n -k 1.4,1.6M -k 1.1,1.2n -k 1.13,1',
+  },
+  { pattern: `${DATE}[T \t][0-9:.]+`, keys: '-k 1,1' },
+  { pattern: `${repeat(DIGIT, 10)}[0-9.]*`, keys: '-k 1,1n' },
+];
+
+/**
+ * Returns a command that writes the lines in order of time to `sorted.log`, by the first time in
+ * each line; lines without one, such as a header, come first. Returns undefined if the line has no
+ * time that `sort` can compare.
+ */
+export function sortCommand(paths: readonly string[], line: string): string | undefined {
+  const form = FORMS.find(({ pattern }) => new RegExp(pattern).test(line));
+  if (form === undefined) return undefined;
+  const files = paths.map(quoted).join(' ');
+  const isPacked = paths.some((path) => path.endsWith('.gz'));
+  const pattern = form.pattern.replaceAll('/', '\\/').replaceAll('\t', '\\t');
+  const time = `match($0, /${pattern}/) ? substr($0, RSTART, RLENGTH) : ""`;
+  const awk = `awk '{ t = ${time}; gsub(/[ \\t]/, "T", t); print t "\\t" $0 }'`;
+  const source = isPacked ? `gzip -cdf ${files} | ${awk}` : `${awk} ${files}`;
+  return `${source} | LC_ALL=C sort -s -t "$(printf '\\t')" ${form.keys} | cut -f 2- > sorted.log`;
+}
