@@ -2,7 +2,8 @@
 import { html, render, type TemplateResult } from 'lit-html';
 import { Api } from './api/client.ts';
 import { Feed } from './api/feed.ts';
-import { after } from './clock.ts';
+import { PolledQuery } from './api/polled-query.ts';
+import { after, every } from './clock.ts';
 import { denialsPage } from './denials/denials-page.ts';
 import { type FrameOptions, frame } from './frame.ts';
 import { keyPage } from './key/key-page.ts';
@@ -11,6 +12,7 @@ import type { Page, PageContext, PageFactory } from './page.ts';
 import { policyPage } from './policy/policy-page.ts';
 import { type PageName, parseRoute, type Route, routeText } from './route.ts';
 import { SignIn } from './sign-in/sign-in.ts';
+import { isFindShortcut, KeySearch } from './view/key-search.ts';
 import { initTheme, onThemeChange } from './view/theme.ts';
 
 /** Loads the code of the lab when it is opened: no other page needs the rate limiting engine. */
@@ -46,6 +48,7 @@ const PAGES: Readonly<Record<PageName, PageFactory>> = {
 };
 
 const NOTICE_MS = 6000;
+const AGE_MS = 1000;
 
 export class App {
   readonly #root: HTMLElement;
@@ -55,6 +58,11 @@ export class App {
     redraw: () => this.#redraw(),
     onSignedIn: () => this.#enter(),
   });
+  readonly #policies = new PolledQuery(
+    () => this.#api.policies(),
+    () => this.#redraw(),
+  );
+  readonly #search = new KeySearch(() => this.#redraw());
   #route: Route = parseRoute(location.hash);
   #page: Page | undefined = undefined;
   #notice: FrameOptions['notice'] = undefined;
@@ -73,6 +81,12 @@ export class App {
     addEventListener('hashchange', () => this.#navigate(parseRoute(location.hash)));
     this.#api.onSignedOut = () => this.#showSignIn(true);
     this.#feed.listen(() => this.#redraw());
+    this.#feed.onChanged(() => void this.#policies.refresh());
+    addEventListener('keydown', (event) => this.#onKey(event));
+    // Without a connection, only the age of the data changes.
+    every(AGE_MS, () => {
+      if (this.#feed.state === 'lost' && !document.hidden) this.#redraw();
+    });
     this.#redraw();
     const session = await this.#api.session().catch(() => undefined);
     // Also if the service is unreachable: the feed then retries.
@@ -82,6 +96,7 @@ export class App {
 
   #enter(): void {
     this.#signIn.isNeeded = false;
+    void this.#policies.refresh();
     this.#feed.start();
     this.#show(this.#route);
   }
@@ -100,6 +115,7 @@ export class App {
   readonly #context: PageContext = {
     api: this.#api,
     feed: this.#feed,
+    policies: this.#policies,
     redraw: () => this.#redraw(),
     go: (route, how) => {
       const text = routeText(route);
@@ -153,8 +169,26 @@ export class App {
       page: this.#route.page,
       content: this.#page?.view(),
       notice: this.#notice,
+      search: this.#search,
+      find: {
+        policies: this.#policies.value?.map(({ name }) => name),
+        current: this.#currentPolicy,
+        open: (policy, key) => this.#context.go({ page: 'key', names: [policy, key], query: {} }),
+      },
       signOut: this.#api.isTokenNeeded ? () => void this.#signOut() : undefined,
     });
+  }
+
+  /** The policy of the current page; on the page of denials, that of the filter. */
+  get #currentPolicy(): string | undefined {
+    const { page, names, query } = this.#route;
+    return page === 'policy' || page === 'key' ? names[0] : query.policy;
+  }
+
+  #onKey(event: KeyboardEvent): void {
+    if (this.#signIn.isNeeded || !isFindShortcut(event)) return;
+    event.preventDefault();
+    this.#search.focus();
   }
 
   async #signOut(): Promise<void> {

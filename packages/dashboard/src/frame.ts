@@ -2,13 +2,15 @@
 import { html, nothing, type TemplateResult } from 'lit-html';
 import type { Feed } from './api/feed.ts';
 import { hrefTo, type PageName } from './route.ts';
-import { clockText } from './view/format.ts';
+import { clockText, durationText } from './view/format.ts';
+import { signOutIcon, themeIcon } from './view/icons.ts';
+import type { KeySearch, KeySearchOptions } from './view/key-search.ts';
 import { logo } from './view/logo.ts';
 import { switchTheme, themeLabel } from './view/theme.ts';
 
-const LINKS: readonly [PageName, string][] = [
+const LINKS: readonly [PageName, TemplateResult | string][] = [
   ['overview', 'Overview'],
-  ['denials', 'Recent denials'],
+  ['denials', html`<span class="wide">Recent denials</span><span class="narrow">Denials</span>`],
   ['lab', 'Lab'],
 ];
 
@@ -17,6 +19,8 @@ export interface FrameOptions {
   readonly page: PageName;
   readonly content: unknown;
   readonly notice: { readonly text: string; readonly kind: 'fine' | 'wrong' } | undefined;
+  readonly search: KeySearch;
+  readonly find: KeySearchOptions;
   /** Undefined if the service requires no admin token. */
   readonly signOut: (() => void) | undefined;
 }
@@ -24,9 +28,14 @@ export interface FrameOptions {
 export const frame = (options: FrameOptions): TemplateResult => html`
   <a class="skip" href="#main" @click=${skipToMain}>Skip to content</a>
   <header class="bar">
-    <a class="brand" href=${hrefTo('overview')}>${logo()} Sluice</a>
+    <a class="brand" href=${hrefTo('overview')} aria-label="Sluice"
+      >${logo()} <span class="wide">Sluice</span></a
+    >
     <nav aria-label="Pages">${LINKS.map(([page, label]) => link(options, page, label))}</nav>
-    <div class="bar-end">${connection(options.feed)} ${buttons(options)}</div>
+    ${options.search.view(options.find)}
+    <div class="bar-end">
+      ${connection(options.feed)} ${options.search.button()} ${buttons(options)}
+    </div>
   </header>
   ${lostBanner(options.feed)}
   <main id="main" tabindex="-1">${options.content}</main>
@@ -39,34 +48,53 @@ export const frame = (options: FrameOptions): TemplateResult => html`
   </div>
 `;
 
-const link = ({ page: current }: FrameOptions, page: PageName, label: string): TemplateResult =>
+const link = (
+  { page: current }: FrameOptions,
+  page: PageName,
+  label: TemplateResult | string,
+): TemplateResult =>
   html`<a href=${hrefTo(page)} aria-current=${page === current ? 'page' : nothing}>${label}</a>`;
 
 /** Connection state, as a live region: screen readers announce each change. */
 function connection({ state, lostAtMs }: Feed): TemplateResult {
   const since = lostAtMs === undefined ? '' : ` since ${clockText(lostAtMs)}`;
   const label = { connecting: 'connecting…', live: 'live', lost: `connection lost${since}` }[state];
-  return html`<span class="connection ${state}" role="status">${label}</span>`;
+  return html`<span class="connection ${state}" role="status" title=${label}
+    ><span class="unseen-on-phones">${label}</span></span
+  >`;
 }
 
-function lostBanner({ state, problem, last }: Feed): TemplateResult | typeof nothing {
+/** Marks all data on the page as old. */
+function lostBanner({ state, problem, dataMs, nowMs }: Feed): TemplateResult | typeof nothing {
   if (state !== 'lost') return nothing;
   const cause = problem ?? 'The service is unreachable';
-  const dataTime = last === undefined ? '' : ` Showing data as of ${clockText(last.atMs)}.`;
   return html`<p class="lost-banner">
-    ${cause}. Retrying every 2 s; missed seconds are loaded on reconnect.${dataTime}
+    <b>${cause}.</b>
+    ${
+      dataMs === undefined
+        ? nothing
+        : html`Data as of ${clockText(dataMs)},
+            <span class="age">${ageText(nowMs - dataMs)}</span> ago.`
+    }
+    Retrying every 2 s; missed seconds are loaded on reconnect.
   </p>`;
 }
 
+/** In whole seconds, so that it changes once per second. */
+const ageText = (ageMs: number): string =>
+  ageMs < 1000 ? 'less than 1 s' : durationText(Math.floor(ageMs / 1000) * 1000);
+
 function buttons({ signOut }: FrameOptions): TemplateResult {
-  const leave = html`<button type="button" class="quiet small" @click=${signOut}>Sign out</button>`;
+  const leave = html`<button type="button" class="quiet small icon" @click=${signOut}>
+    ${signOutIcon()}<span class="unseen-on-phones">Sign out</span>
+  </button>`;
   return html`<button
       type="button"
-      class="quiet small theme"
+      class="quiet small icon theme"
       title="Switch between light, dark and system theme"
       @click=${switchTheme}
     >
-      ${themeLabel()}</button
+      ${themeIcon()}<span class="unseen-on-phones">${themeLabel()}</span></button
     >${signOut === undefined ? nothing : leave}`;
 }
 

@@ -2,11 +2,15 @@
 import type { TemplateResult } from 'lit-html';
 import type { Api } from './api/client.ts';
 import type { Feed } from './api/feed.ts';
+import type { PolledQuery } from './api/polled-query.ts';
+import type { PolicyDefinition } from './api/types.ts';
 import type { Route } from './route.ts';
 
 export interface PageContext {
   readonly api: Api;
   readonly feed: Feed;
+  /** All policies. Refreshed when they change. */
+  readonly policies: PolledQuery<readonly PolicyDefinition[]>;
   /** Schedules a redraw for the next animation frame. */
   redraw(): void;
   /**

@@ -29,13 +29,13 @@ class FakeSource extends EventTarget {
     this.emit('hello', { version: '1', startedAtMs, atMs: START_MS + second * 1000, processes: 1 });
   }
 
-  tick(second: number, denials: readonly Denial[] = []): void {
+  tick(second: number, denials: readonly Denial[] = [], denialsOmitted = 0): void {
     const zeros = { denied: 0, shadowAllowed: 0, shadowDenied: 0, degraded: 0 };
     const counts = { allowed: second, ...zeros, fullest: null };
     const tick: Tick = {
       ...{ atMs: START_MS + second * 1000, total: counts, policies: [], omitted: 0 },
       ...{ store: { kind: 'memory', up: true }, decisions: {}, processes: 1 },
-      ...{ denials, denialsOmitted: denials.length },
+      ...{ denials, denialsOmitted },
     };
     this.emit('tick', tick);
   }
@@ -50,6 +50,7 @@ const seriesUpTo = (second: number): SeriesReport => {
   const total = { allowed, denied: zeros, ...shadow, degraded: zeros };
   return {
     ...{ stepMs: 1000, startMs: START_MS + (second - 599) * 1000 },
+    sinceMs: START_MS + (second - 599) * 1000,
     ...{ total: { ...total, fullest: zeros.map(() => null) }, policies: [], omitted: 0 },
   };
 };
@@ -139,7 +140,7 @@ describe('a lost stream', () => {
     source().tick(10);
     end();
     expect(feed.state).toBe('lost');
-    expect(feed.lostAtMs).toBe(Date.now());
+    expect(feed.lostAtMs).toBe(feed.nowMs);
     const changed = vi.fn();
     feed.onChanged(changed);
     await vi.advanceTimersByTimeAsync(2000);
@@ -157,7 +158,8 @@ describe('a lost stream', () => {
   test('the stream is retried while the service is unreachable', async () => {
     api.session.mockRejectedValue(new UnreachableError());
     source().dispatchEvent(new Event('error'));
-    const { lostAtMs } = feed;
+    const { lostAtMs, dataMs } = feed;
+    expect(dataMs).toBe(undefined);
     await vi.advanceTimersByTimeAsync(10_000);
     expect(FakeSource.opened).toHaveLength(1);
     expect(api.session.mock.calls.length).toBeGreaterThanOrEqual(4);
@@ -204,24 +206,52 @@ describe('a lost stream', () => {
 });
 
 describe('denials', () => {
-  test('denials are listed newest first and counted beyond the 500 kept', () => {
+  const listed = () => feed.denials.list().map(({ last, count }) => [last.key, count]);
+
+  test('denials are grouped by key, newest first, with the number of each key', () => {
     source().tick(10, [denial('a'), denial('b')]);
-    source().tick(11, [denial('c')]);
-    expect(feed.denials.map(({ key }) => key)).toEqual(['c', 'b', 'a']);
-    for (let second = 12; second < 32; second++) {
-      source().tick(
-        second,
-        Array.from({ length: 50 }, () => denial('x')),
-      );
+    source().tick(11, [{ ...denial('c'), repeats: 4 }]);
+    source().tick(12, [{ ...denial('a'), repeats: 1, cost: 9 }]);
+    expect(listed()).toEqual([
+      ['a', 3],
+      ['c', 5],
+      ['b', 1],
+    ]);
+    expect(feed.denials.list()[0].last.cost).toBe(9);
+    expect(feed.denials.received).toBe(9);
+  });
+
+  test('denials of the same key under another policy or in shadow mode are apart', () => {
+    const other = { ...denial('a'), policy: 'q' };
+    source().tick(10, [denial('a'), other, { ...denial('a'), shadow: true }]);
+    expect(listed()).toHaveLength(3);
+  });
+
+  test('at most 500 keys are kept, and the others are counted', () => {
+    for (let second = 10; second < 22; second++) {
+      const keys = Array.from({ length: 50 }, (_, at) => denial(`k${second}-${at}`));
+      source().tick(second, keys);
     }
-    expect(feed.denials).toHaveLength(500);
-    expect(feed).toMatchObject({ denialsReceived: 1003, denialsOmitted: 1003 });
+    expect(listed()).toHaveLength(500);
+    expect(listed()[499]).toEqual(['k12-0', 1]);
+    expect(feed.denials).toMatchObject({ received: 600, dropped: 100 });
+  });
+
+  test('denials that the service does not attribute to a key are counted', () => {
+    const key = { ...denial('a'), repeats: 3 };
+    // Of seven further denials, three are repeats of the listed key.
+    source().tick(10, [key], 7);
+    expect(feed.denialsOmitted).toBe(4);
+    expect(feed.denials.received).toBe(4);
   });
 
   test('a new filter of denials starts with an empty list', () => {
     source().tick(10, [denial('a')]);
     expect(feed.filter({ policy: 'p & q', key: 'user:*' })).toBe(true);
-    expect(feed).toMatchObject({ denials: [], denialsReceived: 0, denialsOmitted: 0 });
+    expect(listed()).toEqual([]);
+    expect(feed).toMatchObject({ denialsOmitted: 0, denialsSinceMs: undefined });
+    source().hello(12);
+    expect(feed.denialsSinceMs).toBe(START_MS + 12_000);
     expect(source().url).toBe('/v1/events?policy=p+%26+q&key=user%3A*');
     expect(FakeSource.opened[0].isClosed).toBe(true);
     expect(feed.state).toBe('live');
@@ -231,7 +261,7 @@ describe('denials', () => {
     source().tick(10, [denial('a')]);
     expect(feed.filter({})).toBe(false);
     expect(FakeSource.opened).toHaveLength(1);
-    expect(feed.denials).toHaveLength(1);
+    expect(listed()).toHaveLength(1);
   });
 
   test('denials can be filtered without loading the history again', async () => {

@@ -6,11 +6,17 @@ const LENGTH = 600;
 const LAST_MS = 1_763_200_004_000;
 
 /** Zeros except in the given seconds, counted back from the last. */
-function series(given: Readonly<Record<number, { full?: number; denied?: number }>>): CountSeries {
-  const column = <T>(empty: T, pick: (at: number) => T | undefined): T[] =>
-    Array.from({ length: LENGTH }, (_, at) => pick(LENGTH - 1 - at) ?? empty);
+function series(
+  given: Readonly<Record<number, { full?: number; denied?: number }>>,
+  known = LENGTH,
+): CountSeries {
+  const column = <T>(empty: T, pick: (ago: number) => T | undefined): T[] =>
+    Array.from({ length: LENGTH }, (_, at) => {
+      const picked = pick(LENGTH - 1 - at);
+      return picked === undefined ? empty : picked;
+    });
   return {
-    allowed: column(0, () => undefined),
+    allowed: column<number | null>(0, (ago) => (ago < known ? 0 : null)),
     denied: column(0, (ago) => given[ago]?.denied),
     shadowAllowed: column(0, () => undefined),
     shadowDenied: column(0, () => undefined),
@@ -51,6 +57,29 @@ describe('a heat strip', () => {
     const before = heatCells(series({ 7: { full: 0.7 } }), LAST_MS, 300);
     const after = heatCells(series({ 8: { full: 0.7 } }), LAST_MS + 1000, 300);
     expect(after.slice(0, 59)).toEqual(before.slice(1));
+  });
+
+  test('a cell before the start of the service has no data', () => {
+    const cells = heatCells(series({ 0: { full: 0.5 } }, 30), LAST_MS, 60);
+    expect(cells.filter(({ isKnown }) => isKnown)).toHaveLength(30);
+    expect(cells.slice(28, 31).map(heatText)).toEqual(['no data', 'no data', 'no decisions']);
+  });
+
+  test('a heat strip over a day has cells of 24 minutes', () => {
+    const stepMs = 24 * 60_000;
+    const lastMs = Math.floor(LAST_MS / stepMs) * stepMs;
+    const day = series({ 0: { full: 0.5, denied: 3 }, 59: { full: 1 } });
+    const cells = heatCells(day, lastMs, 86_400, stepMs);
+    expect(cells[59]).toMatchObject({ time: lastMs / 1000, fullestKeyUse: 0.5, denied: 3 });
+    expect(cells[0]).toMatchObject({ time: lastMs / 1000 - 59 * 1440, fullestKeyUse: 1 });
+    const byMinute = heatCells(
+      series({ 0: { full: 0.5 }, 24: { full: 1 } }),
+      lastMs,
+      86_400,
+      60_000,
+    );
+    expect(byMinute[59].fullestKeyUse).toBe(0.5);
+    expect(byMinute[58].fullestKeyUse).toBe(1);
   });
 
   test('a heat strip has a text description', () => {

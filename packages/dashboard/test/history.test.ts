@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { HISTORY_SECONDS, History } from '../src/api/history.ts';
+import { HISTORY_SECONDS, History, Timeline } from '../src/api/history.ts';
 import type { CountSeries, Counts, SeriesReport, Tick } from '../src/api/types.ts';
 
 const START_MS = 1_763_200_000_000;
@@ -26,12 +26,13 @@ const series = (allowed: readonly number[]): CountSeries => ({
   fullest: allowed.map(() => null),
 });
 
-const report = (second: number, allowed: readonly number[]): SeriesReport => ({
-  ...{ stepMs: 1000, startMs: START_MS + second * 1000, total: series(allowed) },
+const report = (second: number, allowed: readonly number[], since = 0): SeriesReport => ({
+  ...{ stepMs: 1000, startMs: START_MS + second * 1000, sinceMs: START_MS + since * 1000 },
+  total: series(allowed),
   ...{ policies: [{ name: 'a', ...series(allowed) }], omitted: 0 },
 });
 
-const newest = ({ allowed }: CountSeries, count: number): readonly number[] =>
+const newest = ({ allowed }: CountSeries, count: number): readonly (number | null)[] =>
   allowed.slice(-count);
 
 describe('history', () => {
@@ -39,18 +40,45 @@ describe('history', () => {
     const history = new History();
     history.fill(report(0, [1, 2, 3]));
     history.add(tick(3, 4));
-    expect(newest(history.total, 5)).toEqual([0, 1, 2, 3, 4]);
+    expect(newest(history.total, 5)).toEqual([null, 1, 2, 3, 4]);
     expect(history.lastMs).toBe(START_MS + 3000);
     expect(history.times()).toHaveLength(HISTORY_SECONDS);
     expect(history.times().at(-1)).toBe((START_MS + 3000) / 1000);
   });
 
-  test('missed seconds are zeros, and their number is returned', () => {
+  test('missed seconds are unknown, and their number is returned', () => {
     const history = new History();
     history.fill(report(0, [1]));
     expect(history.add(tick(1, 2))).toBe(0);
     expect(history.add(tick(5, 6))).toBe(3);
-    expect(newest(history.total, 6)).toEqual([1, 2, 0, 0, 0, 6]);
+    expect(newest(history.total, 6)).toEqual([1, 2, null, null, null, 6]);
+  });
+
+  test('time before the start of the service is unknown, not zero', () => {
+    const history = new History();
+    history.fill(report(-3, [0, 0, 0, 4, 5]));
+    expect(newest(history.total, 6)).toEqual([null, null, null, null, 4, 5]);
+    expect(newest(history.seriesOf('a'), 6)).toEqual([null, null, null, null, 4, 5]);
+    history.add(tick(2, 6, ['b']));
+    expect(newest(history.seriesOf('b'), 4)).toEqual([null, 0, 0, 6]);
+    expect(history.sinceMs).toBe(START_MS);
+  });
+
+  test('before the series is loaded, only received seconds are known', () => {
+    const history = new History();
+    history.add(tick(7, 2));
+    expect(newest(history.total, 2)).toEqual([null, 2]);
+    expect(history.sinceMs).toBe(START_MS + 7000);
+  });
+
+  test('a timeline of minutes is unknown up to the minute of the start', () => {
+    const minutes = Timeline.of({
+      ...{ stepMs: 60_000, startMs: START_MS - 120_000, sinceMs: START_MS - 30_000 },
+      ...{ total: series([0, 3, 4]), policies: [], omitted: 0 },
+    });
+    expect(minutes.total.allowed).toEqual([null, 3, 4]);
+    expect(minutes.times()).toEqual([-120, -60, 0].map((each) => START_MS / 1000 + each));
+    expect(minutes.lastMs).toBe(START_MS);
   });
 
   test('fill replaces a gap', () => {
@@ -67,7 +95,7 @@ describe('history', () => {
     history.fill(report(0, [1, 2]));
     expect(history.add(tick(1, 2))).toBe(0);
     expect(history.add(tick(0, 9))).toBe(0);
-    expect(newest(history.total, 3)).toEqual([0, 1, 2]);
+    expect(newest(history.total, 3)).toEqual([null, 1, 2]);
   });
 
   test('a gap longer than the history clears it', () => {
@@ -75,8 +103,8 @@ describe('history', () => {
     history.fill(report(0, [1, 2, 3]));
     history.add(tick(10 * HISTORY_SECONDS, 7));
     expect(history.total.allowed).toHaveLength(HISTORY_SECONDS);
-    expect(newest(history.total, 2)).toEqual([0, 7]);
-    expect(history.total.allowed.reduce((sum, each) => sum + each, 0)).toBe(7);
+    expect(newest(history.total, 2)).toEqual([null, 7]);
+    expect(history.total.allowed.filter((each) => each !== null)).toEqual([7]);
   });
 
   test('a policy exists from its first decision', () => {
@@ -90,9 +118,12 @@ describe('history', () => {
     expect(history.policies).toEqual(['a', 'b']);
   });
 
-  test('a policy without decisions has a full-length series of zeros', () => {
-    const { allowed, fullest } = new History().seriesOf('__proto__');
+  test('a policy without decisions has zeros since the start of the service', () => {
+    const history = new History();
+    history.fill(report(0, [1, 2]));
+    const { allowed, fullest } = history.seriesOf('__proto__');
     expect(allowed).toHaveLength(HISTORY_SECONDS);
+    expect(allowed.slice(-3)).toEqual([null, 0, 0]);
     expect(new Set(fullest)).toEqual(new Set([null]));
   });
 

@@ -69,7 +69,16 @@ describe('a page of rows', () => {
   });
 });
 
+test('time ranges up to ten minutes are by second, longer ones by minute', () => {
+  expect(parseRange('10')).toEqual({
+    ...{ minutes: 10, seconds: 600, text: '10 min', stepMs: 1000, steps: 600, isByMinute: false },
+  });
+  expect(parseRange('1440')).toEqual({
+    ...{ minutes: 1440, seconds: 86_400, text: '24 h', stepMs: 60_000, steps: 1440 },
+    isByMinute: true,
+  });
+});
+
 test('an unknown time range falls back to 5 minutes', () => {
-  expect(parseRange('10')).toEqual({ minutes: 10, seconds: 600, text: '10 min' });
   for (const text of [undefined, '', '7', '1e1', '600']) expect(parseRange(text).minutes).toBe(5);
 });

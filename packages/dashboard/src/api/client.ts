@@ -7,7 +7,6 @@ import type {
   KeyReport,
   Override,
   OverrideFields,
-  Peek,
   PolicyDefinition,
   ReadyReport,
   SeriesReport,
@@ -36,6 +35,17 @@ export class UnreachableError extends Error {
     super('The service is unreachable');
     this.name = 'UnreachableError';
   }
+}
+
+/** Either `seconds` or `minutes`. */
+export interface SeriesOptions {
+  readonly seconds?: number;
+  readonly minutes?: number;
+  /** Minutes per step (default 1). */
+  readonly step?: number;
+  readonly policy?: string;
+  /** Maximum number of policies (default 100). */
+  readonly count?: number;
 }
 
 const TIMEOUT_MS = 10_000;
@@ -113,17 +123,10 @@ export class Api {
     return this.#request('DELETE', `${path('overrides')}?${new URLSearchParams({ policy, key })}`);
   }
 
-  key(policy: string, key: string): Promise<KeyReport> {
-    return this.#request('GET', `${path('keys')}?${new URLSearchParams({ policy, key })}`);
-  }
-
-  /** Resolves to the decision for a call at this moment, without charging it. */
-  async peek(policy: string, key: string, cost: number): Promise<Peek> {
-    const call = { policy, key, cost };
-    const result = await this.#request<Peek & { shadow?: [Peek] }>('POST', path('peek'), call);
-    // The decision of a shadow policy is always "allowed". What it would be if the policy were
-    // enforced is in `shadow`.
-    return result.shadow?.[0] ?? result;
+  /** Resolves to the state of a key and the wait for a call of `cost`, both of the same time. */
+  key(policy: string, key: string, cost: number): Promise<KeyReport> {
+    const query = new URLSearchParams({ policy, key, cost: String(cost) });
+    return this.#request('GET', `${path('keys')}?${query}`);
   }
 
   reset(policy: string, key: string): Promise<unknown> {
@@ -135,8 +138,9 @@ export class Api {
     return this.#request('GET', `${path('top')}?${query}`);
   }
 
-  series(seconds: number, policy?: string): Promise<SeriesReport> {
-    const query = new URLSearchParams({ seconds: String(seconds), ...(policy && { policy }) });
+  series(options: SeriesOptions): Promise<SeriesReport> {
+    const given = Object.entries(options).filter(([, value]) => value !== undefined);
+    const query = new URLSearchParams(given.map(([name, value]) => [name, String(value)]));
     return this.#request('GET', `${path('series')}?${query}`);
   }
 

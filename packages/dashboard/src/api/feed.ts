@@ -4,8 +4,9 @@
  */
 import { after, nowMs } from '../clock.ts';
 import type { Api, ApiError } from './client.ts';
+import { DenialGroups } from './denial-groups.ts';
 import { HISTORY_SECONDS, History } from './history.ts';
-import type { ChangedEvent, Denial, EndEvent, HelloEvent, Tick } from './types.ts';
+import type { ChangedEvent, EndEvent, HelloEvent, Tick } from './types.ts';
 
 /** `lost`: disconnected; the feed tries to reconnect. */
 export type FeedState = 'connecting' | 'live' | 'lost';
@@ -19,12 +20,11 @@ export interface DenialFilter {
 /** If no event arrives for this long, the feed reconnects. */
 const SILENCE_TIMEOUT_MS = 4000;
 const RETRY_MS = 2000;
+const TICK_MS = 1000;
 /**
  * Short, because the retry after an expired session does not reconnect but shows the sign-in form.
  */
 const EXPIRED_RETRY_MS = 100;
-/** Denials kept; older ones are dropped. */
-const MAX_DENIALS = 500;
 /** If a new stream starts within this time after the last tick, no second was missed. */
 const MAX_GAP_MS = 2500;
 const MAX_PENDING_TICKS = 30;
@@ -32,21 +32,17 @@ const MAX_PENDING_TICKS = 30;
 export class Feed {
   readonly history = new History();
   state: FeedState = 'connecting';
-  /** When the stream was lost, in ms by the browser's clock. */
+  /** When the stream was lost, in ms by the service's clock. */
   lostAtMs: number | undefined = undefined;
   /** Message of the error response to the last stream request, if there was one. */
   problem: string | undefined = undefined;
   hello: HelloEvent | undefined = undefined;
   last: Tick | undefined = undefined;
-  /** Denials that match the filter, newest first. */
-  denials: readonly Denial[] = [];
-  /** When the filter was last changed, in ms by the browser's clock. */
-  denialsSinceMs = nowMs();
-  /** Number of denials received since `denialsSinceMs`, including dropped ones. */
-  denialsReceived = 0;
-  /**
-   * Number of denials since `denialsSinceMs` that the service did not send: there were too many.
-   */
+  /** Denials that match the filter, since `denialsSinceMs`. */
+  denials = new DenialGroups();
+  /** When the filter was last changed, in ms by the service's clock; undefined until connected. */
+  denialsSinceMs: number | undefined = undefined;
+  /** Number of denials since then whose keys the service did not send: there were too many. */
   denialsOmitted = 0;
   readonly #api: Api;
   readonly #listeners = new Set<() => void>();
@@ -73,6 +69,11 @@ export class Feed {
     return nowMs() + this.#offsetMs;
   }
 
+  /** The end of the newest second; undefined until a tick has arrived. */
+  get dataMs(): number | undefined {
+    return this.last && this.last.atMs + TICK_MS;
+  }
+
   /** Calls `listener` on every tick and state change. Returns a function that unsubscribes. */
   listen(listener: () => void): () => void {
     this.#listeners.add(listener);
@@ -92,9 +93,8 @@ export class Feed {
   filter({ policy, key }: DenialFilter): boolean {
     if (policy === this.#filter.policy && key === this.#filter.key) return false;
     this.#filter = { policy, key };
-    this.denials = [];
-    this.denialsSinceMs = nowMs();
-    this.denialsReceived = 0;
+    this.denials = new DenialGroups();
+    this.denialsSinceMs = undefined;
     this.denialsOmitted = 0;
     if (this.#source !== undefined) this.open();
     return true;
@@ -144,6 +144,7 @@ export class Feed {
     this.hello = hello;
     this.#hasHello = true;
     this.#offsetMs = hello.atMs - nowMs();
+    this.denialsSinceMs ??= hello.atMs;
     this.#restartSilenceTimer();
     if (!isSameProcess || !hasNoGap) this.#loadHistory();
     // `changed` events during the disconnection were missed: assume that everything has changed.
@@ -161,7 +162,7 @@ export class Feed {
     const pending: Tick[] = [];
     this.#pending = pending;
     const isLatest = (): boolean => this.#pending === pending;
-    void this.#api.series(HISTORY_SECONDS).then(
+    void this.#api.series({ seconds: HISTORY_SECONDS }).then(
       (report) => {
         if (!isLatest()) return;
         this.#pending = undefined;
@@ -186,9 +187,9 @@ export class Feed {
       this.#pending.push(tick);
       if (this.#pending.length > MAX_PENDING_TICKS) this.#pending.shift();
     } else if (missed > 0 || isFirst) this.#loadHistory();
-    this.denials = [...[...tick.denials].reverse(), ...this.denials].slice(0, MAX_DENIALS);
-    this.denialsReceived += tick.denials.length;
-    this.denialsOmitted += tick.denialsOmitted;
+    this.denials.add(tick.denials);
+    const repeats = tick.denials.reduce((sum, each) => sum + (each.repeats ?? 0), 0);
+    this.denialsOmitted += tick.denialsOmitted - repeats;
     this.#restartSilenceTimer();
     this.#notify();
   }
@@ -201,7 +202,7 @@ export class Feed {
   #onLost(retryMs = RETRY_MS): void {
     this.close();
     this.state = 'lost';
-    this.lostAtMs ??= nowMs();
+    this.lostAtMs ??= this.nowMs;
     this.#notify();
     this.#cancelRetry = after(retryMs, () => void this.#retry());
   }

@@ -1,6 +1,6 @@
 /**
- * Per-second counts of the last ten minutes. Starts from a response of `/v1/series` and is extended
- * by every `tick` event of the stream.
+ * Counts of consecutive steps, from a response of `/v1/series`. The live history has the last ten
+ * minutes by second and is extended by every `tick` event of the stream.
  */
 import {
   COUNT_FIELDS,
@@ -13,8 +13,8 @@ import {
 export const HISTORY_SECONDS = 600;
 const STEP_MS = 1000;
 
-/** One list per field, all of the same length, oldest second first. */
-type Columns = { [Field in keyof Counts]: Counts[Field][] };
+/** One list per field, all of the same length, oldest step first; null if unknown. */
+type Columns = { [Field in keyof Counts]: (number | null)[] };
 
 const ZERO_COUNTS: Counts = {
   ...{ allowed: 0, denied: 0, shadowAllowed: 0, shadowDenied: 0, degraded: 0 },
@@ -22,98 +22,125 @@ const ZERO_COUNTS: Counts = {
 };
 const FIELDS = [...COUNT_FIELDS, 'shadowAllowed', 'fullest'] as const;
 
-const emptyColumns = (): Columns => ({
-  allowed: new Array(HISTORY_SECONDS).fill(0),
-  denied: new Array(HISTORY_SECONDS).fill(0),
-  shadowAllowed: new Array(HISTORY_SECONDS).fill(0),
-  shadowDenied: new Array(HISTORY_SECONDS).fill(0),
-  degraded: new Array(HISTORY_SECONDS).fill(0),
-  fullest: new Array(HISTORY_SECONDS).fill(null),
-});
+const columnsOf = (column: (field: keyof Counts) => (number | null)[]): Columns =>
+  Object.fromEntries(FIELDS.map((field) => [field, column(field)])) as Columns;
 
-const EMPTY: CountSeries = emptyColumns();
+const unknown = (steps: number): Columns => columnsOf(() => new Array(steps).fill(null));
 
-export class History {
-  #lastMs = 0;
-  #total = emptyColumns();
-  #policies = new Map<string, Columns>();
+export class Timeline {
+  /** Start of the newest step, in ms since the epoch; 0 until data has been received. */
+  lastMs = 0;
+  /** Start of the recording; 0 until data has been received. */
+  sinceMs = 0;
+  stepMs = STEP_MS;
+  /** Number of steps. */
+  readonly length: number;
+  protected columns: Columns;
+  protected byPolicy = new Map<string, Columns>();
 
-  /** Start of the newest second, in ms since the epoch; 0 until data has been received. */
-  get lastMs(): number {
-    return this.#lastMs;
+  constructor(length: number) {
+    this.length = length;
+    this.columns = unknown(length);
   }
 
-  /** Start of each second, in seconds since the epoch, oldest first. */
+  /** Returns the steps of a response of `/v1/series`. */
+  static of(report: SeriesReport): Timeline {
+    const timeline = new Timeline(report.total.allowed.length);
+    timeline.fill(report);
+    return timeline;
+  }
+
+  /** Start of each step, in seconds since the epoch, oldest first. */
   times(): readonly number[] {
-    const first = this.#lastMs / STEP_MS - HISTORY_SECONDS + 1;
-    return Array.from({ length: HISTORY_SECONDS }, (_, at) => first + at);
+    const step = this.stepMs / 1000;
+    const first = this.lastMs / 1000 - (this.length - 1) * step;
+    return Array.from({ length: this.length }, (_, at) => first + at * step);
   }
 
   get total(): CountSeries {
-    return this.#total;
+    return this.columns;
   }
 
-  /** Returns the counts of a policy; all zero if it has made no decision. */
+  /** Returns the counts of a policy; zeros where the total is known if it made no decision. */
   seriesOf(policy: string): CountSeries {
-    return this.#policies.get(policy) ?? EMPTY;
+    return this.byPolicy.get(policy) ?? this.idle();
   }
 
   /** Whether the policy has made a decision. */
   has(policy: string): boolean {
-    return this.#policies.has(policy);
+    return this.byPolicy.has(policy);
   }
 
   get policies(): readonly string[] {
-    return [...this.#policies.keys()];
+    return [...this.byPolicy.keys()];
   }
 
-  /** Replaces the history by a response of `/v1/series`. */
-  fill({ startMs, total, policies }: SeriesReport): void {
-    this.#lastMs = startMs + (total.allowed.length - 1) * STEP_MS;
-    this.#total = columnsOf(total);
-    this.#policies = new Map(policies.map((each) => [each.name, columnsOf(each)]));
+  /** Replaces all steps by a response of `/v1/series`. */
+  fill({ startMs, sinceMs, stepMs, total, policies }: SeriesReport): void {
+    const steps = total.allowed.length;
+    this.stepMs = stepMs;
+    this.lastMs = startMs + (steps - 1) * stepMs;
+    this.sinceMs = sinceMs;
+    const unknownSteps = Math.max(0, Math.floor((sinceMs - startMs) / stepMs));
+    const columns = (series: CountSeries): Columns => known(series, this.length, unknownSteps);
+    this.columns = columns(total);
+    this.byPolicy = new Map(policies.map((each) => [each.name, columns(each)]));
+  }
+
+  /** The columns of a policy without decisions. */
+  protected idle(): Columns {
+    const { allowed } = this.columns;
+    return columnsOf((field) =>
+      allowed.map((each) => (each === null || field === 'fullest' ? null : 0)),
+    );
+  }
+}
+
+/** Returns the newest `length` steps of a series. The first `unknownSteps` of it become null. */
+function known(series: CountSeries, length: number, unknownSteps: number): Columns {
+  return columnsOf((field) => {
+    const values = series[field].map((value, at) => (at < unknownSteps ? null : value));
+    const padding = new Array<null>(Math.max(0, length - values.length)).fill(null);
+    return [...padding, ...values.slice(-length)];
+  });
+}
+
+/** The last ten minutes by second. */
+export class History extends Timeline {
+  constructor() {
+    super(HISTORY_SECONDS);
   }
 
   /**
-   * Appends one second. Seconds missed in between are zero until the next `fill`. Ignores a second
-   * that is not newer than `lastMs`. Returns the number of missed seconds.
+   * Appends one second. Seconds missed in between are unknown until the next `fill`. Ignores a
+   * second that is not newer than `lastMs`. Returns the number of missed seconds.
    */
   add({ atMs, total, policies }: Tick): number {
-    if (atMs <= this.#lastMs) return 0;
-    const missed = Math.min((atMs - this.#lastMs) / STEP_MS - 1, HISTORY_SECONDS);
-    for (let second = 0; second < missed; second++) this.#append(ZERO_COUNTS, new Map());
+    if (atMs <= this.lastMs) return 0;
+    if (this.lastMs === 0) this.sinceMs = atMs;
+    const missed = Math.min((atMs - this.lastMs) / STEP_MS - 1, HISTORY_SECONDS);
+    for (let second = 0; second < missed; second++) this.#append(undefined, new Map());
     this.#append(total, new Map(policies.map((each) => [each.name, each])));
-    this.#lastMs = atMs;
+    this.lastMs = atMs;
     return missed;
   }
 
-  #append(total: Counts, policies: ReadonlyMap<string, Counts>): void {
+  /** `total` is undefined for a missed second. */
+  #append(total: Counts | undefined, policies: ReadonlyMap<string, Counts>): void {
     for (const name of policies.keys()) {
-      if (!this.#policies.has(name)) this.#policies.set(name, emptyColumns());
+      if (!this.byPolicy.has(name)) this.byPolicy.set(name, this.idle());
     }
-    appendSecond(this.#total, total);
-    for (const [name, columns] of this.#policies) {
-      appendSecond(columns, policies.get(name) ?? ZERO_COUNTS);
+    appendSecond(this.columns, total);
+    for (const [name, columns] of this.byPolicy) {
+      appendSecond(columns, total && (policies.get(name) ?? ZERO_COUNTS));
     }
   }
-}
-
-/** Returns the newest `HISTORY_SECONDS` of a series; a shorter series is padded at the front. */
-function columnsOf(series: CountSeries): Columns {
-  const columns = emptyColumns();
-  for (const field of FIELDS) {
-    const known = series[field].slice(-HISTORY_SECONDS);
-    const target: (number | null)[] = columns[field];
-    target.splice(HISTORY_SECONDS - known.length, known.length, ...known);
-  }
-  return columns;
 }
 
 /** Removes the oldest second and appends a new one. */
-function appendSecond(columns: Columns, counts: Counts): void {
+function appendSecond(columns: Columns, counts: Counts | undefined): void {
   for (const field of FIELDS) {
-    const column: (number | null)[] = columns[field];
-    column.shift();
-    column.push(counts[field]);
+    columns[field].shift();
+    columns[field].push(counts?.[field] ?? null);
   }
 }

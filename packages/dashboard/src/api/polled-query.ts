@@ -9,6 +9,11 @@ export class PolledQuery<T> {
   #requests = 0;
   #latest: Promise<void> = Promise.resolve();
 
+  /** Resolves when the latest request has ended. */
+  get latest(): Promise<void> {
+    return this.#latest;
+  }
+
   constructor(fetch: () => Promise<T>, redraw: () => void) {
     this.#fetch = fetch;
     this.#redraw = redraw;

@@ -74,15 +74,8 @@ export interface KeyReport {
   readonly atMs: number;
   /** Time until a call of cost 1 is admitted; 0 if it would be admitted immediately. */
   readonly nextMs: number;
-}
-
-export interface Peek {
-  readonly allowed: boolean;
-  readonly limit: number;
-  readonly remaining: number;
-  readonly retryAfterMs: number;
-  readonly resetAfterMs: number;
-  readonly atMs: number;
+  /** The same for the requested cost; undefined if it exceeds the limit. */
+  readonly nextForCostMs?: number;
 }
 
 export type TopBy = 'denied' | 'allowed';
@@ -118,14 +111,20 @@ export interface Counts {
 /** The counts that the dashboard shows for every policy. */
 export const COUNT_FIELDS = ['allowed', 'denied', 'shadowDenied', 'degraded'] as const;
 
-/** For each field of `Counts`, its values in consecutive seconds, oldest first. */
+/**
+ * For each field of `Counts`, its values in consecutive steps, oldest first. Null if unknown:
+ * before the start of the service, or not yet received.
+ */
 export type CountSeries = {
-  readonly [Field in keyof Counts]: readonly Counts[Field][];
+  readonly [Field in keyof Counts]: readonly (Counts[Field] | null)[];
 };
 
 export interface SeriesReport {
+  /** Length of a step: a second, or a number of minutes. */
   readonly stepMs: number;
   readonly startMs: number;
+  /** Start of the recording. Earlier steps are 0 in the report, but unknown. */
+  readonly sinceMs: number;
   readonly total: CountSeries;
   readonly policies: readonly (CountSeries & { readonly name: string })[];
   readonly omitted: number;
@@ -145,6 +144,8 @@ export interface Denial {
   readonly algorithm?: AlgorithmName;
   readonly shadow?: true;
   readonly degraded?: { readonly reason: string; readonly action: string };
+  /** Number of earlier denials of the same policy and key in the same second. */
+  readonly repeats?: number;
 }
 
 /** If `config.ok` is false, the last valid configuration is still in effect. */
@@ -180,6 +181,8 @@ export interface HelloEvent {
   readonly startedAtMs: number;
   readonly atMs: number;
   readonly processes: number;
+  /** Address of the Grafana dashboard, if it is configured. */
+  readonly grafanaUrl?: string;
 }
 
 export interface ChangedEvent {

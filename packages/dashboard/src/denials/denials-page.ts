@@ -1,7 +1,7 @@
-/** The page of recent denials, updated live and filtered by policy and key. */
+/** The page of recent denials, grouped by key, updated live and filtered by policy and key. */
 import { html, nothing, type TemplateResult } from 'lit-html';
-import { PolledQuery } from '../api/polled-query.ts';
-import type { Denial, PolicyDefinition } from '../api/types.ts';
+import type { DenialGroup } from '../api/denial-groups.ts';
+import type { Denial } from '../api/types.ts';
 import { after } from '../clock.ts';
 import type { Page, PageContext, PageFactory } from '../page.ts';
 import { hrefTo, type Route } from '../route.ts';
@@ -9,16 +9,25 @@ import { checkCommand, command } from '../view/command.ts';
 import { clockText, countText, countWithNoun } from '../view/format.ts';
 import { keyText, keyView } from '../view/key-text.ts';
 import { denialText, deniesAll } from '../view/policy-text.ts';
-import { type Column, table } from '../view/table.ts';
+import {
+  type Column,
+  parseSorting,
+  type Sorting,
+  sortingText,
+  sortRows,
+  table,
+} from '../view/table.ts';
 
 const MAX_ROWS = 200;
 /** Debounce of the key filter. */
 const TYPING_MS = 400;
 const MAX_KEY_LENGTH = 1024;
 
+const FIRST_SORTING: Sorting = { by: 'time', isDescending: true };
+
 /** The list at the time when it was paused. */
 interface Pause {
-  readonly denials: readonly Denial[];
+  readonly groups: readonly DenialGroup[];
   /** Number of denials up to then. */
   readonly total: number;
 }
@@ -26,7 +35,6 @@ interface Pause {
 class DenialsPage implements Page {
   readonly title = 'Recent denials';
   readonly #context: PageContext;
-  readonly #policies: PolledQuery<readonly PolicyDefinition[]>;
   readonly #stopListening: () => void;
   #route: Route;
   #pause: Pause | undefined = undefined;
@@ -34,16 +42,14 @@ class DenialsPage implements Page {
   #isLeft = false;
 
   constructor(context: PageContext, route: Route) {
-    const { api, feed, redraw } = context;
     this.#context = context;
     this.#route = route;
-    this.#policies = new PolledQuery(() => api.policies(), redraw);
-    this.#stopListening = feed.onChanged(() => this.#refresh());
+    this.#stopListening = context.feed.onChanged(() => this.#refresh());
     this.#refresh();
   }
 
   #refresh(): void {
-    void this.#policies.refresh().then(() => this.#applyFilter());
+    void this.#context.policies.latest.then(() => this.#applyFilter());
   }
 
   onRouteChange(route: Route): void {
@@ -55,7 +61,6 @@ class DenialsPage implements Page {
     this.#isLeft = true;
     this.#stopListening();
     this.#cancelTyping();
-    this.#policies.cancel();
     this.#context.feed.filter({});
   }
 
@@ -75,7 +80,7 @@ class DenialsPage implements Page {
 
   get #isUnknownPolicy(): boolean {
     const { policy = '' } = this.#route.query;
-    const { value } = this.#policies;
+    const { value } = this.#context.policies;
     return policy !== '' && value !== undefined && !this.#names().includes(policy);
   }
 
@@ -93,34 +98,38 @@ class DenialsPage implements Page {
   }
 
   #togglePause(): void {
-    const { denials } = this.#context.feed;
-    this.#pause = this.#pause === undefined ? { denials, total: this.#total } : undefined;
+    const groups = this.#context.feed.denials.list();
+    this.#pause = this.#pause === undefined ? { groups, total: this.#total } : undefined;
     this.#context.redraw();
   }
 
   get #total(): number {
-    const { denialsReceived, denialsOmitted } = this.#context.feed;
-    return denialsReceived + denialsOmitted;
+    const { denials, denialsOmitted } = this.#context.feed;
+    return denials.received + denialsOmitted;
   }
 
   view(): TemplateResult {
     const { feed } = this.#context;
     if (this.#isUnknownPolicy) return html`${this.#head()} ${this.#unknownPolicy()}`;
-    const shown = (this.#pause?.denials ?? feed.denials).slice(0, MAX_ROWS);
+    const groups = this.#pause?.groups ?? feed.denials.list();
+    const sorting = parseSorting(this.#route.query.sort, COLUMNS, FIRST_SORTING);
+    const rows = sortRows(groups, COLUMNS, sorting).slice(0, MAX_ROWS);
     return html`
       ${this.#head()}
       <section class="card" aria-label="Denials">
-        <p class="hint denials-state">${this.#stateText(shown.length)}</p>
+        <p class="hint denials-state">${this.#stateText(rows.length, groups.length)}</p>
         ${
-          shown.length === 0
+          rows.length === 0
             ? this.#empty()
             : table({
-                label: 'Denials, newest first',
+                label: 'Denials by key',
                 className: 'denials',
                 stacksWhenNarrow: true,
                 columns: COLUMNS,
-                rows: shown,
-                keyOf: (denial) => denial,
+                rows,
+                keyOf: ({ id }) => id,
+                sorting,
+                onSort: (next) => this.#setQuery({ sort: sortingText(next) }),
               })
         }
       </section>
@@ -174,31 +183,44 @@ class DenialsPage implements Page {
   }
 
   #names(): readonly string[] {
-    const defined = (this.#policies.value ?? []).map(({ name }) => name).sort();
+    const defined = (this.#context.policies.value ?? []).map(({ name }) => name).sort();
     // Labels such as (request), for inline limits, are known after their first decision.
     return [...defined, ...this.#context.feed.history.policies.filter(isLabel)];
   }
 
-  #stateText(shown: number): string {
-    const { denialsOmitted, denialsSinceMs } = this.#context.feed;
+  /** The table has `shown` of the `known` keys. */
+  #stateText(shown: number, known: number): string {
+    const { denials, denialsOmitted } = this.#context.feed;
     if (this.#pause !== undefined) {
       return `Paused. ${countWithNoun(this.#total - this.#pause.total, 'denial')} since then.`;
     }
-    const since = `${countWithNoun(this.#total, 'denial')} since ${clockText(denialsSinceMs)}`;
-    const omitted = `${countText(denialsOmitted)} omitted (at most 50 per second are sent)`;
-    const older = this.#total - denialsOmitted > shown ? `; showing the newest ${shown}` : '';
-    return denialsOmitted > 0 ? `${since}; ${omitted}${older}.` : `${since}${older}.`;
+    const all = known + denials.dropped;
+    const keys = `${denials.dropped > 0 ? 'at least ' : ''}${countWithNoun(all, 'key')}`;
+    const number = countWithNoun(this.#total, 'denial');
+    const parts = [
+      `${number}${all > 0 ? ` of ${keys}` : ''} since ${this.#sinceText}`,
+      ...(shown < all ? [`showing ${countText(shown)} keys`] : []),
+      ...(denialsOmitted > 0
+        ? [`${countText(denialsOmitted)} of other keys (at most 50 keys per second are sent)`]
+        : []),
+    ];
+    return `${parts.join('; ')}.`;
+  }
+
+  get #sinceText(): string {
+    const { denialsSinceMs, nowMs } = this.#context.feed;
+    return clockText(denialsSinceMs ?? nowMs);
   }
 
   #empty(): TemplateResult {
     const { policy, key } = this.#route.query;
     const isFiltered = policy !== undefined || key !== undefined;
-    const samplePolicy = this.#policies.value?.find((each) => !deniesAll(each));
+    const samplePolicy = this.#context.policies.value?.find((each) => !deniesAll(each));
     const name = policy ?? samplePolicy?.name ?? 'perMinute';
     return html`<div class="empty">
       <p>
         No denials${isFiltered ? ' match the filter' : ''} since
-        ${clockText(this.#context.feed.denialsSinceMs)}. New ones appear here as they happen.
+        ${this.#sinceText}. New ones appear here as they happen.
       </p>
       ${
         isFiltered
@@ -223,26 +245,36 @@ const reasonCell = (denial: Denial): TemplateResult =>
     denial.degraded ? degradedBadge : nothing
   }${denialText(denial)}`;
 
-const COLUMNS: readonly Column<Denial>[] = [
-  { id: 'time', head: 'Time', className: 'time', cell: ({ atMs }) => clockText(atMs) },
+const COLUMNS: readonly Column<DenialGroup>[] = [
   {
-    id: 'policy',
-    head: 'Policy',
-    className: 'cut',
-    cell: ({ policy }) => html`<a href=${hrefTo('policy', [policy])} title=${policy}>${policy}</a>`,
+    ...{ id: 'time', head: 'Last', hint: 'Time of the last denial', className: 'time' },
+    isDescendingFirst: true,
+    cell: ({ last }) => clockText(last.atMs),
+    sortValue: ({ last }) => last.atMs,
   },
   {
-    id: 'key',
-    head: 'Key',
-    isRowHeader: true,
-    className: 'cut',
-    cell: ({ policy, key }) =>
+    ...{ id: 'count', head: 'Denials', isNumber: true },
+    cell: ({ count }) => countText(count),
+    sortValue: ({ count }) => count,
+  },
+  {
+    ...{ id: 'policy', head: 'Policy', className: 'cut' },
+    cell: ({ last: { policy } }) =>
+      html`<a href=${hrefTo('policy', [policy])} title=${policy}>${policy}</a>`,
+    sortValue: ({ last }) => last.policy,
+  },
+  {
+    ...{ id: 'key', head: 'Key', isRowHeader: true, className: 'cut' },
+    cell: ({ last: { policy, key } }) =>
       html`<a class="key" href=${hrefTo('key', [policy, key])} title=${keyText(key)}
         >${keyView(key)}</a
       >`,
+    sortValue: ({ last }) => last.key,
   },
-  { id: 'cost', head: 'Cost', isNumber: true, cell: ({ cost }) => countText(cost) },
-  { id: 'reason', head: 'Reason', className: 'reason', cell: reasonCell },
+  {
+    ...{ id: 'reason', head: 'Last reason', className: 'reason' },
+    cell: ({ last }) => reasonCell(last),
+  },
 ];
 
 export const denialsPage: PageFactory = (context, route) => new DenialsPage(context, route);

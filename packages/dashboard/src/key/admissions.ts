@@ -5,7 +5,7 @@
 import { html, nothing, type TemplateResult } from 'lit-html';
 import type { EntriesDescription, KeyDescription } from 'sluice/engine';
 import type { KeyReport } from '../api/types.ts';
-import { clockText, countText, durationText, windowText } from '../view/format.ts';
+import { countText, durationText, exactText, windowText } from '../view/format.ts';
 import { type Column, table } from '../view/table.ts';
 import type { Increase, KeyHistory } from './key-history.ts';
 
@@ -17,10 +17,6 @@ interface Row {
   readonly when: string;
   readonly expires: string;
 }
-
-/** Returns the local time with milliseconds: `13:05:59.123`. */
-const exactTime = (timeMs: number): string =>
-  `${clockText(timeMs)}.${String(Math.floor(timeMs) % 1000).padStart(3, '0')}`;
 
 const COLUMNS: readonly Column<Row>[] = [
   { id: 'when', head: 'Time', isRowHeader: true, cell: ({ when }) => when },
@@ -88,9 +84,9 @@ function logRows(
     .slice(-2 * MAX_ROWS)
     .map(({ atMs, cost }) => {
       const expiresMs = atMs + windowMs - nowMs;
-      const from = entrySpanMs > 1 ? `${exactTime(atMs - entrySpanMs + 1)} – ` : '';
+      const from = entrySpanMs > 1 ? `${exactText(atMs - entrySpanMs + 1)} – ` : '';
       return {
-        ...{ atMs, cost, when: `${from}${exactTime(atMs)}` },
+        ...{ atMs, cost, when: `${from}${exactText(atMs)}` },
         expires: expiresMs > 0 ? `in ${durationText(expiresMs)}` : 'expired',
       };
     })
@@ -98,6 +94,6 @@ function logRows(
 }
 
 function increaseRow({ atMs, cost, sinceMs }: Increase): Row {
-  const when = `${exactTime(sinceMs)} – ${exactTime(atMs)}`;
+  const when = `${exactText(sinceMs)} – ${exactText(atMs)}`;
   return { atMs, cost, when, expires: '' };
 }

@@ -1,7 +1,7 @@
 /** The numbers of a key: used, remaining, limit, and the times of the next call and the reset. */
 import { html, nothing, type TemplateResult } from 'lit-html';
 import type { KeyDescription } from 'sluice/engine';
-import type { KeyReport, LimitParams, Peek, PolicyDefinition } from '../api/types.ts';
+import type { KeyReport, LimitParams, PolicyDefinition } from '../api/types.ts';
 import { clockText, countText, dateText, durationText, windowText } from '../view/format.ts';
 import { keyView } from '../view/key-text.ts';
 
@@ -15,22 +15,13 @@ const tile = (name: string, value: unknown, hint: unknown = nothing): TemplateRe
     <dd><b>${value}</b> <span class="hint">${hint}</span></dd>
   </div>`;
 
-/** Returns how much of a wait, reported at `atMs`, remains at `nowMs`. */
-const remainingWaitMs = (
-  { atMs }: { readonly atMs: number },
-  waitMs: number,
-  nowMs: number,
-): number => Math.max(0, waitMs - Math.max(0, nowMs - atMs));
-
 export function keyNumbers(
   { used, remaining, limit }: KeyDescription,
   params: LimitParams,
   report: KeyReport,
   policy: PolicyDefinition | undefined,
-  nowMs: number,
 ): TemplateResult {
-  const nextMs = remainingWaitMs(report, report.nextMs, nowMs);
-  const resetMs = remainingWaitMs(report, report.resetAfterMs, nowMs);
+  const { atMs, nextMs, resetAfterMs: resetMs } = report;
   return html`<dl class="tiles">
     ${tile('Used', countText(used), `of ${countText(limit)}`)}
     ${tile('Remaining', countText(remaining), gauge(used, limit))}
@@ -39,7 +30,7 @@ export function keyNumbers(
     ${tile(
       'Resets',
       waitText(resetMs),
-      resetMs > 0 ? `at\u00a0${resetTimeText(nowMs + resetMs, nowMs)}` : nothing,
+      resetMs > 0 ? `at\u00a0${resetTimeText(atMs + resetMs, atMs)}` : nothing,
     )}
   </dl>`;
 }
@@ -61,18 +52,15 @@ function limitHint(
   { windowMs, capacity, limit }: LimitParams,
   { override }: KeyReport,
   policy: PolicyDefinition | undefined,
-): unknown {
+): string {
   const burst = capacity === limit ? '' : `, burst ${countText(capacity)}`;
   const per = `per ${windowText(windowMs)}${burst}`;
   if (override === undefined) return per;
   const replaced = policy === undefined ? '' : `, instead of ${countText(policy.limit)}`;
-  return html`${per}${replaced} <span class="badge override">override</span>`;
+  return `${per}${replaced}`;
 }
 
-export function overrideNote(
-  { override, key }: KeyReport,
-  nowMs: number,
-): TemplateResult | typeof nothing {
+export function overrideNote({ override, key, atMs }: KeyReport): TemplateResult | typeof nothing {
   if (override === undefined) return nothing;
   const { limit, reason, expiresAtMs, source, key: pattern } = override;
   const setBy = source === 'file' ? 'the configuration files' : 'the API';
@@ -85,7 +73,7 @@ export function overrideNote(
     }, ${
       expiresAtMs === undefined
         ? 'until removed'
-        : `until ${dateText(expiresAtMs)} (${waitText(expiresAtMs - nowMs)})`
+        : `until ${dateText(expiresAtMs)} (${waitText(expiresAtMs - atMs)})`
     }.
     ${reason === undefined ? nothing : html`Reason: <q>${keyView(reason)}</q>`}
   </p>`;
@@ -94,23 +82,19 @@ export function overrideNote(
 /** The result of the form that asks when a call of a given cost would be admitted. */
 export type CostResult =
   | { readonly kind: 'pending' }
-  | { readonly kind: 'decided'; readonly cost: number; readonly peek: Peek }
+  | { readonly kind: 'known'; readonly waitMs: number }
   | { readonly kind: 'never'; readonly limit: number }
-  | { readonly kind: 'invalid'; readonly text: string };
+  | { readonly kind: 'invalid' };
 
-export function costText(result: CostResult, nowMs: number): string {
+export function costText(result: CostResult): string {
   switch (result.kind) {
     case 'pending':
       return '…';
     case 'invalid':
-      return result.text;
+      return 'is invalid: expected a whole number, at least 1';
     case 'never':
       return `is never admitted: the limit is ${countText(result.limit)}`;
-    case 'decided': {
-      const { peek } = result;
-      return peek.allowed
-        ? 'is admitted now'
-        : `is admitted ${waitText(remainingWaitMs(peek, peek.retryAfterMs, nowMs))}`;
-    }
+    case 'known':
+      return `is admitted ${waitText(result.waitMs)}`;
   }
 }

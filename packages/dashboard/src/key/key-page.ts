@@ -1,15 +1,18 @@
-/** The page of a key: its numbers, an animated drawing of its window, and its actions. */
+/**
+ * The page of a key: its numbers, a drawing of its window, and its actions. Everything on the page
+ * is of the time of the last report: later, the service may have admitted calls.
+ */
 import { html, nothing, type TemplateResult } from 'lit-html';
 import { guard } from 'lit-html/directives/guard.js';
 import type { KeyDescription } from 'sluice/engine';
 import { ApiError } from '../api/client.ts';
 import type { KeyReport, LimitParams, PolicyDefinition } from '../api/types.ts';
-import { after, every, nowMs } from '../clock.ts';
+import { after } from '../clock.ts';
 import type { Page, PageContext, PageFactory } from '../page.ts';
 import { hrefTo, type Route } from '../route.ts';
 import { checkCommand, command } from '../view/command.ts';
 import { Dialogs } from '../view/dialog.ts';
-import { countText, windowText } from '../view/format.ts';
+import { clockText, countText, durationText, exactText, windowText } from '../view/format.ts';
 import { keyText, keyView, shortKeyText } from '../view/key-text.ts';
 import { definitionText, deniesAll } from '../view/policy-text.ts';
 import { WidthObserver } from '../view/width-observer.ts';
@@ -19,19 +22,12 @@ import { KeyHistory } from './key-history.ts';
 import { type CostResult, costText, keyNumbers, overrideNote } from './key-numbers.ts';
 import { describeAt, paramsOf } from './key-params.ts';
 import { buildScene, type Scene } from './scene.ts';
-import { ServiceClock } from './service-clock.ts';
 import { WindowView } from './window-view.ts';
 
-const REFETCH_MS = 1000;
-/** At most 30 frames per second. */
-const MIN_FRAME_MS = 34;
-/**
- * Frames in the time of one window. With more, a frame would move the drawing less than a pixel.
- */
-const FRAMES_PER_WINDOW = 1300;
-/** Texts change at this interval: waits below a minute are shown to a tenth of a second. */
-const TEXT_STEP_MS = 100;
-const MINUTE_MS = 60_000;
+/** The state is loaded at this interval, or more often if the window is short. */
+const POLL_MS = 1000;
+const FAST_POLL_MS = 250;
+const SHORT_WINDOW_MS = 10_000;
 /** Debounce of the cost field. */
 const TYPING_MS = 250;
 /** Longer keys may need to scroll in the heading, so the heading is focusable. */
@@ -41,17 +37,16 @@ class KeyPage implements Page {
   readonly #context: PageContext;
   readonly #dialogs: Dialogs;
   readonly #window: WindowView;
-  readonly #clock = new ServiceClock();
   readonly #history = new KeyHistory();
-  readonly #reducedMotion = matchMedia('(prefers-reduced-motion: reduce)');
   readonly #stops: (() => void)[] = [];
   #route: Route;
   #report: KeyReport | undefined = undefined;
   #policy: PolicyDefinition | undefined = undefined;
   #problem: Error | undefined = undefined;
-  #costResult: CostResult | undefined = undefined;
+  /** The cost of the last report. */
+  #reportCost = 1;
   #pending: Promise<void> | undefined = undefined;
-  #cancelFrame: () => void = () => {};
+  #cancelPoll: () => void = () => {};
   #cancelTyping: () => void = () => {};
 
   constructor(context: PageContext, route: Route) {
@@ -63,12 +58,11 @@ class KeyPage implements Page {
     document.addEventListener('visibilitychange', refetch);
     this.#stops.push(
       () => document.removeEventListener('visibilitychange', refetch),
-      every(REFETCH_MS, refetch),
       context.feed.onChanged(() => this.#fetchPolicy()),
-      () => this.#cancelFrame(),
+      () => this.#cancelPoll(),
     );
     this.#load();
-    this.#scheduleFrame();
+    this.#schedulePoll();
   }
 
   get #names(): { readonly policy: string; readonly key: string } {
@@ -84,7 +78,6 @@ class KeyPage implements Page {
     this.#report = undefined;
     this.#policy = undefined;
     this.#problem = undefined;
-    this.#costResult = undefined;
     this.#history.clear();
     // The policy comes first: if its limit is 0, there is no state to load.
     void this.#fetchPolicy().then(() => this.#reload());
@@ -94,7 +87,7 @@ class KeyPage implements Page {
     const before = this.#route;
     this.#route = route;
     if (before.names.join('\0') !== route.names.join('\0')) this.#load();
-    else if (before.query.cost !== route.query.cost) void this.#fetchDecision();
+    else if (before.query.cost !== route.query.cost) void this.#reload();
   }
 
   leave(): void {
@@ -130,15 +123,14 @@ class KeyPage implements Page {
 
   async #fetch(): Promise<void> {
     const { policy, key } = this.#names;
-    const sentMs = nowMs();
+    const cost = this.#cost ?? 1;
     try {
-      const report = await this.#context.api.key(policy, key);
+      const report = await this.#context.api.key(policy, key, cost);
       if (this.#names.key !== key || this.#names.policy !== policy) return;
-      this.#clock.add(report.atMs, sentMs, nowMs());
       this.#report = report;
+      this.#reportCost = cost;
       this.#history.addReport(report, paramsOf(report, this.#policy));
       this.#problem = undefined;
-      await this.#fetchDecision();
     } catch (error) {
       this.#problem = error as Error;
     } finally {
@@ -146,60 +138,27 @@ class KeyPage implements Page {
     }
   }
 
+  /** The cost in the URL; undefined if it is not valid. */
   get #cost(): number | undefined {
     const cost = Number(this.#route.query.cost ?? 1);
     return Number.isSafeInteger(cost) && cost >= 1 ? cost : undefined;
   }
 
-  async #fetchDecision(): Promise<void> {
+  get #costResult(): CostResult {
+    const report = this.#report!;
     const cost = this.#cost;
-    const report = this.#report;
-    if (report === undefined) return;
-    if (cost === undefined)
-      this.#costResult = {
-        kind: 'invalid',
-        text: 'is invalid: expected a whole number, at least 1',
-      };
-    else if (cost > report.limit) this.#costResult = { kind: 'never', limit: report.limit };
-    else {
-      const { policy, key } = report;
-      const peek = await this.#context.api.peek(policy, key, cost);
-      if (this.#cost === cost && this.#report?.key === key) {
-        this.#costResult = { kind: 'decided', cost, peek };
-      }
-    }
-    this.#context.redraw();
+    if (cost === undefined) return { kind: 'invalid' };
+    if (cost > report.limit) return { kind: 'never', limit: report.limit };
+    if (cost !== this.#reportCost || report.nextForCostMs === undefined) return { kind: 'pending' };
+    return { kind: 'known', waitMs: report.nextForCostMs };
   }
 
-  /** Redraws repeatedly, unless the user prefers reduced motion. */
-  #scheduleFrame(): void {
-    this.#cancelFrame = after(this.#frameMs, () => {
-      if (!document.hidden && !this.#reducedMotion.matches) this.#context.redraw();
-      this.#scheduleFrame();
+  #schedulePoll(): void {
+    const isShort = (this.#report?.windowMs ?? SHORT_WINDOW_MS) < SHORT_WINDOW_MS;
+    this.#cancelPoll = after(isShort ? FAST_POLL_MS : POLL_MS, () => {
+      void this.#refetch();
+      this.#schedulePoll();
     });
-  }
-
-  /** Time until the next visible change. */
-  get #frameMs(): number {
-    const report = this.#report;
-    if (report === undefined) return REFETCH_MS;
-    const { windowMs, nextMs, resetAfterMs } = report;
-    const isCounting = [nextMs, resetAfterMs].some((waitMs) => waitMs > 0 && waitMs < MINUTE_MS);
-    const mostMs = isCounting ? TEXT_STEP_MS : REFETCH_MS;
-    return Math.min(mostMs, Math.max(MIN_FRAME_MS, windowMs / FRAMES_PER_WINDOW));
-  }
-
-  get #nowMs(): number {
-    const report = this.#report;
-    const now = Math.floor(this.#clock.timeAt(nowMs()));
-    // The clock is estimated. The time must not be before that of the report.
-    return report === undefined ? now : Math.max(report.atMs, now);
-  }
-
-  /** The time that texts use, rounded so that they change less often than the drawing. */
-  get #textMs(): number {
-    const reportMs = this.#report?.atMs ?? 0;
-    return Math.max(reportMs, Math.floor(this.#nowMs / TEXT_STEP_MS) * TEXT_STEP_MS);
   }
 
   view(): TemplateResult {
@@ -240,27 +199,34 @@ class KeyPage implements Page {
   }
 
   #details(report: KeyReport, params: LimitParams): TemplateResult {
-    const now = this.#textMs;
     const policy = this.#policy;
-    const description = describeAt(report, params, now);
-    return html`${this.#problem === undefined ? nothing : staleNotice(this.#problem)}
+    const description = describeAt(report, params);
+    return html`${this.#problem === undefined ? nothing : this.#staleNotice(this.#problem, report)}
       <section class="card" aria-labelledby="numbers-title">
         <div class="row spread">
-          <h2 id="numbers-title">Usage</h2>
-          ${policy === undefined ? nothing : this.#buttons(policy, report, now)}
+          <h2 id="numbers-title">Usage <span class="as-of">at ${exactText(report.atMs)}</span></h2>
+          ${policy === undefined ? nothing : this.#buttons(policy, report)}
         </div>
         ${report.held ? nothing : noStateHint(report)}
-        ${keyNumbers(description, params, report, policy, now)} ${overrideNote(report, now)}
-        ${this.#costForm(now)}
+        ${keyNumbers(description, params, report, policy)} ${overrideNote(report)}
+        ${this.#costForm()}
       </section>
       ${this.#picture(description, params, report)}
       ${guard([report, policy], () => admissions(description, report, this.#history))}`;
   }
 
-  #buttons(policy: PolicyDefinition, report: KeyReport, now: number): TemplateResult {
+  /** If the last request failed: the reason, and the age of the state that is shown. */
+  #staleNotice({ message }: Error, { atMs }: KeyReport): TemplateResult {
+    const ageMs = Math.max(0, this.#context.feed.nowMs - atMs);
+    return html`<p class="wrong" role="alert">
+      ${message}. Showing the state at ${clockText(atMs)}, ${durationText(ageMs)} ago.
+    </p>`;
+  }
+
+  #buttons(policy: PolicyDefinition, report: KeyReport): TemplateResult {
     return actionButtons({
       ...{ context: this.#context, dialogs: this.#dialogs },
-      ...{ policy, report, nowMs: now },
+      ...{ policy, report, nowMs: report.atMs },
       reloadKey: () => this.#reload(),
     });
   }
@@ -272,11 +238,9 @@ class KeyPage implements Page {
     await this.#refetch();
   }
 
-  /** `description` is for the texts, which change less often than the drawing. */
   #picture(description: KeyDescription, params: LimitParams, report: KeyReport): TemplateResult {
     const { usedText, freesText } = description;
-    const now = this.#nowMs;
-    const scene = buildScene(describeAt(report, params, now), params, report, this.#history, now);
+    const scene = buildScene(description, params, report, this.#history);
     const { entries, entryCount } = report;
     const shown = `Showing ${countText(entries.length)} of ${countText(entryCount)} entries`;
     return html`<section class="card" aria-labelledby="window-title">
@@ -293,14 +257,13 @@ class KeyPage implements Page {
     </section>`;
   }
 
-  #costForm(now: number): TemplateResult {
+  #costForm(): TemplateResult {
     const cost = this.#route.query.cost ?? '1';
-    const result: CostResult = this.#costResult ?? { kind: 'pending' };
     return html`<form class="row cost" @submit=${(event: Event) => event.preventDefault()}>
       <label for="cost">A call of cost</label>
       <input id="cost" name="cost" type="number" min="1" step="1" inputmode="numeric" .value=${cost}
         aria-describedby="cost-result" @input=${(event: Event) => this.#onCostInput(event)} />
-      <span id="cost-result">${costText(result, now)}</span>
+      <span id="cost-result">${costText(this.#costResult)}</span>
     </form>`;
   }
 
@@ -322,9 +285,6 @@ const TITLES: Readonly<Record<Scene['kind'], string>> = {
 
 const emptyState = (text: string): TemplateResult =>
   html`<p class="empty">${text} <a href=${hrefTo('overview')}>All policies</a></p>`;
-
-const staleNotice = ({ message }: Error): TemplateResult =>
-  html`<p class="wrong" role="alert">${message}. Showing the last known state.</p>`;
 
 const noStateHint = ({ policy, key }: KeyReport): TemplateResult => html`<div class="empty start">
   <p>

@@ -15,6 +15,12 @@ export function paramsOf(report: KeyReport, policy: PolicyDefinition | undefined
   };
 }
 
-/** Describes the state at `nowMs`, assuming that no call was admitted since the report. */
-export const describeAt = (report: KeyReport, params: LimitParams, nowMs: number): KeyDescription =>
-  describeKey(report.algorithm, report, params, nowMs);
+/**
+ * Describes the state of a report. At a time before or after it, assumes that no call was admitted
+ * in between.
+ */
+export const describeAt = (
+  report: KeyReport,
+  params: LimitParams,
+  timeMs = report.atMs,
+): KeyDescription => describeKey(report.algorithm, report, params, timeMs);

@@ -19,6 +19,7 @@ export interface Span {
 interface BaseScene {
   /** The visible time span. */
   readonly span: Span;
+  /** The time of the report. */
   readonly nowMs: number;
   /** The current window; a token bucket has none. */
   readonly window: Span | undefined;
@@ -73,8 +74,8 @@ export function buildScene(
   params: LimitParams,
   report: KeyReport,
   history: KeyHistory,
-  nowMs: number,
 ): Scene {
+  const nowMs = report.atMs;
   switch (description.shape) {
     case 'entries':
       return tickScene(description, params, report, history, nowMs);

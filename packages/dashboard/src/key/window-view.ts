@@ -1,10 +1,7 @@
-/**
- * Draws the window of a key as SVG. Entries move to the left, past fixed lines for the current time
- * and the start of the window. Their path is built once per report and then only translated.
- */
+/** Draws the window of a key at the time of its report as SVG. */
 import { html, nothing, svg, type TemplateResult } from 'lit-html';
 import { ref } from 'lit-html/directives/ref.js';
-import { clockText, countText, windowText } from '../view/format.ts';
+import { clockText, countText, dateText, windowText } from '../view/format.ts';
 import type { WidthObserver } from '../view/width-observer.ts';
 import type { BarScene, LevelScene, Scene, TickScene } from './scene.ts';
 import {
@@ -22,8 +19,6 @@ import {
 
 export class WindowView {
   readonly #widthObserver: WidthObserver;
-  /** The path of the last drawn entries. */
-  #drawn: { of: TickScene['entries']; perMs: number; path: string } | undefined = undefined;
 
   constructor(widthObserver: WidthObserver) {
     this.#widthObserver = widthObserver;
@@ -59,34 +54,30 @@ export class WindowView {
           <line class="hatch" x1="0" y1="0" x2="0" y2="6" />
         </pattern>
       </defs>
-      ${windowBand(scene, scale, width)} ${this.#content(scene, scale)}
+      ${windowBand(scene, scale, width)} ${contentOf(scene, scale)}
       ${lines(scene, scale, width)}
     </svg>`;
   }
+}
 
-  #content(scene: Scene, scale: Scale): unknown {
-    if (scene.kind === 'bars') return barsOf(scene, scale);
-    if (scene.kind === 'level') return levelOf(scene, scale);
-    return this.#ticks(scene, scale);
-  }
+function contentOf(scene: Scene, scale: Scale): unknown {
+  if (scene.kind === 'bars') return barsOf(scene, scale);
+  if (scene.kind === 'level') return levelOf(scene, scale);
+  return ticksOf(scene, scale);
+}
 
-  #ticks(scene: TickScene, scale: Scale): unknown {
-    const { entries, unlistedUntilMs, span, bucketMs } = scene;
-    const isDrawn = this.#drawn?.of === entries && this.#drawn.perMs === scale.perMs;
-    if (!isDrawn) {
-      this.#drawn = { of: entries, perMs: scale.perMs, path: ticksPath(scene, scale.perMs) };
-    }
-    const { path } = this.#drawn!;
-    const place = `translate(${pixels(scale.x(entries[entries.length - 1]?.atMs ?? span.toMs))} 0)`;
-    const shape = bucketMs === 0 ? 'ticks' : 'buckets';
-    const tallest = `tallest: cost ${countText(scene.top)}`;
-    return svg`${unlisted(unlistedUntilMs, scene, scale)}
-      ${scene.top > 1 ? svg`<text x="2" y=${PLOT_TOP - 10}>${tallest}</text>` : nothing}
-      <g clip-path="url(#window-gone)"><g transform=${place}>
-        <path class="${shape} gone" d=${path} /></g></g>
-      <g clip-path="url(#window-solid)"><g transform=${place}>
-        <path class="${shape}" d=${path} /></g></g>`;
-  }
+function ticksOf(scene: TickScene, scale: Scale): unknown {
+  const { entries, unlistedUntilMs, span, bucketMs } = scene;
+  const path = ticksPath(scene, scale.perMs);
+  const place = `translate(${pixels(scale.x(entries[entries.length - 1]?.atMs ?? span.toMs))} 0)`;
+  const shape = bucketMs === 0 ? 'ticks' : 'buckets';
+  const tallest = `tallest: cost ${countText(scene.top)}`;
+  return svg`${unlisted(unlistedUntilMs, scene, scale)}
+    ${scene.top > 1 ? svg`<text x="2" y=${PLOT_TOP - 10}>${tallest}</text>` : nothing}
+    <g clip-path="url(#window-gone)"><g transform=${place}>
+      <path class="${shape} gone" d=${path} /></g></g>
+    <g clip-path="url(#window-solid)"><g transform=${place}>
+      <path class="${shape}" d=${path} /></g></g>`;
 }
 
 /** Hatches the part of the window whose entries the report does not list. */
@@ -154,11 +145,11 @@ function lines(scene: Scene, scale: Scale, width: number): unknown {
   const { nowMs, boundaries } = scene;
   const now = scale.x(nowMs);
   return svg`<line class="axis" x1="0" x2=${width} y1=${PLOT_BOTTOM} y2=${PLOT_BOTTOM} />
-    ${boundaries.map((atMs) => boundary(atMs, scale.x(atMs), width))}
+    ${boundaries.map((atMs) => boundary(atMs, boundaryText(boundaries), scale.x(atMs), width))}
     ${limitLine(scene, width)} ${edgeLine(scene, scale)}
     <line class="now" x1=${now} x2=${now} y1=${PLOT_TOP - 8} y2=${PLOT_BOTTOM} />
     <text class="now-label" x=${now} y=${HEIGHT - 8}
-      text-anchor=${width - now < 20 ? 'end' : 'middle'}>now</text>`;
+      text-anchor=${width - now < 32 ? 'end' : 'middle'}>${clockText(nowMs)}</text>`;
 }
 
 function limitLine({ kind, limit, top }: Scene, width: number): unknown {
@@ -181,9 +172,20 @@ function edgeLine({ window, nowMs, span }: Scene, { x }: Scale): unknown {
       text-anchor=${place < 40 ? 'start' : 'middle'}>${windowText(nowMs - fromMs)} ago</text>`;
 }
 
+const DAY_MS = 86_400_000;
+
+/** Returns a function that formats boundaries: with the date if they are a day or more apart. */
+const boundaryText = ([first, second]: readonly number[]): ((atMs: number) => string) =>
+  second - first < DAY_MS ? clockText : (atMs) => dateText(atMs).slice(5);
+
 /** Draws the boundary between two clock-aligned windows. */
-function boundary(atMs: number, place: number, width: number): unknown {
-  const anchor = place < 30 ? 'start' : place > width - 30 ? 'end' : 'middle';
+function boundary(
+  atMs: number,
+  text: (atMs: number) => string,
+  place: number,
+  width: number,
+): unknown {
+  const anchor = place < 40 ? 'start' : place > width - 40 ? 'end' : 'middle';
   return svg`<line class="boundary" x1=${place} x2=${place} y1=${PLOT_TOP - 4} y2=${PLOT_BOTTOM} />
-    <text x=${place} y=${PLOT_TOP - 10} text-anchor=${anchor}>${clockText(atMs)}</text>`;
+    <text x=${place} y=${PLOT_TOP - 10} text-anchor=${anchor}>${text(atMs)}</text>`;
 }

@@ -1,47 +1,52 @@
 /** Summary of all algorithms. */
-import { html, type TemplateResult } from 'lit-html';
+import type { TemplateResult } from 'lit-html';
 import { countText } from '../view/format.ts';
+import { type Column, table } from '../view/table.ts';
 import { sinceText } from './lab-text.ts';
 import type { LabResult } from './run.ts';
+
+type Lane = LabResult['lanes'][number];
+
+const number = (
+  id: string,
+  head: string,
+  cell: (lane: Lane) => string,
+  hint?: string,
+): Column<Lane> => ({ id, head, isNumber: true, cell, ...(hint && { hint }) });
 
 export function summaryTable({ lanes, traffic }: LabResult): TemplateResult {
   const since = (call: number | undefined): string =>
     call === undefined ? 'none' : sinceText(traffic.calls[call].atMs - traffic.startMs);
-  return html`<div class="scroll" tabindex="0" role="region" aria-label="Summary">
-    <table class="summary">
-      <caption class="unseen">Decisions of each algorithm on the same calls</caption>
-      <thead>
-        <tr>
-          <th scope="col">Algorithm</th>
-          <th scope="col" class="number">Admitted</th>
-          <th scope="col" class="number">Denied</th>
-          <th scope="col" class="number" title="Highest cost admitted in any window">
-            Fullest window
-          </th>
-          <th scope="col" class="number">× limit</th>
-          <th scope="col" class="number">First denial</th>
-          <th scope="col" class="number" title="Admitted, but denied by the exact sliding log">
-            False admits
-          </th>
-          <th scope="col" class="number" title="Denied, but admitted by the exact sliding log">
-            False denials
-          </th>
-        </tr>
-      </thead>
-      <tbody>
-        ${lanes.map(
-          (lane) => html`<tr>
-            <th scope="row">${lane.algorithm}</th>
-            <td class="number">${countText(lane.admitted)}</td>
-            <td class="number">${countText(lane.denied)}</td>
-            <td class="number">${countText(lane.fullest?.count ?? 0)}</td>
-            <td class="number">${(lane.fullest?.multiple ?? 0).toFixed(2)}</td>
-            <td class="number">${since(lane.firstDenial)}</td>
-            <td class="number">${countText(lane.falseAdmits)}</td>
-            <td class="number">${countText(lane.falseDenials)}</td>
-          </tr>`,
-        )}
-      </tbody>
-    </table>
-  </div>`;
+  return table({
+    label: 'Decisions of each algorithm on the same calls',
+    className: 'summary',
+    stacksWhenNarrow: true,
+    columns: [
+      { id: 'name', head: 'Algorithm', isRowHeader: true, cell: ({ algorithm }) => algorithm },
+      number('admitted', 'Admitted', ({ admitted }) => countText(admitted)),
+      number('denied', 'Denied', ({ denied }) => countText(denied)),
+      number(
+        'fullest',
+        'Fullest window',
+        ({ fullest }) => countText(fullest?.count ?? 0),
+        'Highest cost admitted in any window',
+      ),
+      number('multiple', '× limit', ({ fullest }) => (fullest?.multiple ?? 0).toFixed(2)),
+      number('first', 'First denial', ({ firstDenial }) => since(firstDenial)),
+      number(
+        'admits',
+        'False admits',
+        ({ falseAdmits }) => countText(falseAdmits),
+        'Admitted, but denied by the exact sliding log',
+      ),
+      number(
+        'denials',
+        'False denials',
+        ({ falseDenials }) => countText(falseDenials),
+        'Denied, but admitted by the exact sliding log',
+      ),
+    ],
+    rows: lanes,
+    keyOf: ({ algorithm }) => algorithm,
+  });
 }

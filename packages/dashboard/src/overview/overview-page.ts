@@ -1,5 +1,8 @@
 /** Overview: traffic, store health and all policies. */
 import { html, nothing, type TemplateResult } from 'lit-html';
+import type { Feed } from '../api/feed.ts';
+import type { Timeline } from '../api/history.ts';
+import { MinuteSeries } from '../api/minute-series.ts';
 import { PolledQuery } from '../api/polled-query.ts';
 import type { PolicyDefinition, ReadyReport } from '../api/types.ts';
 import { every } from '../clock.ts';
@@ -7,12 +10,12 @@ import type { Page, PageContext, PageFactory } from '../page.ts';
 import type { Route } from '../route.ts';
 import { chart } from '../view/chart.ts';
 import { command } from '../view/command.ts';
-import { countsFigure } from '../view/counts.ts';
+import { type CountField, chartTitle, countsFigure, sum } from '../view/counts.ts';
 import { dataTable } from '../view/data-table.ts';
-import { countText } from '../view/format.ts';
+import { clockText, countText, minuteText } from '../view/format.ts';
 import { heatLegend } from '../view/heat-strip.ts';
 import { pageOf, pager } from '../view/pager.ts';
-import { parseRange, type Range, rangeButtons } from '../view/range.ts';
+import { grafanaLink, parseRange, type Range, rangeButtons } from '../view/range.ts';
 import { parseSorting, type Sorting, sortingText, sortRows, table } from '../view/table.ts';
 import { columnsFor, heatTable, omittedText, type PolicyRow, policyRows } from './policy-table.ts';
 import { counters } from './rate-cards.ts';
@@ -22,12 +25,16 @@ import { storeCard } from './store-card.ts';
 const READY_POLL_MS = 10_000;
 /** A filter field appears above this many policies. */
 const FEW_POLICIES = 10;
+const HEAT_CELLS = 60;
 const FIRST_SORTING: Sorting = { by: 'denied', isDescending: true };
 
 class OverviewPage implements Page {
   readonly title = 'Overview';
   readonly #context: PageContext;
-  readonly #policies: PolledQuery<readonly PolicyDefinition[]>;
+  /** The total by minute. */
+  readonly #minutes: MinuteSeries;
+  /** The policies in as many steps as a heat strip has cells. */
+  readonly #policyMinutes: MinuteSeries;
   readonly #ready: PolledQuery<ReadyReport>;
   readonly #stops: readonly (() => void)[];
   #route: Route;
@@ -38,25 +45,46 @@ class OverviewPage implements Page {
     const { api, feed, redraw } = context;
     this.#context = context;
     this.#route = route;
-    this.#policies = new PolledQuery(() => api.policies(), redraw);
+    this.#minutes = new MinuteSeries(feed, (minutes) => api.series({ minutes, count: 0 }), redraw);
+    this.#policyMinutes = new MinuteSeries(
+      feed,
+      (minutes) => api.series({ minutes, step: minutes / HEAT_CELLS }),
+      redraw,
+    );
     this.#ready = new PolledQuery(() => api.ready(), redraw);
     this.#stops = [
-      feed.onChanged(() => {
-        void this.#policies.refresh();
-        void this.#ready.refresh();
-      }),
+      feed.onChanged(() => void this.#ready.refresh()),
       every(READY_POLL_MS, () => {
         if (!document.hidden) void this.#ready.refreshQuietly();
       }),
-      () => this.#policies.cancel(),
+      () => this.#minutes.stop(),
+      () => this.#policyMinutes.stop(),
       () => this.#ready.cancel(),
     ];
-    void this.#policies.refresh();
     void this.#ready.refresh();
+    this.#showRange();
   }
 
   onRouteChange(route: Route): void {
     this.#route = route;
+    this.#showRange();
+  }
+
+  get #range(): Range {
+    return parseRange(this.#route.query.range);
+  }
+
+  /** Loads the minutes of the range, if it needs them. */
+  #showRange(): void {
+    const { isByMinute, minutes } = this.#range;
+    this.#minutes.show(isByMinute ? minutes : undefined);
+    this.#policyMinutes.show(isByMinute ? minutes : undefined);
+  }
+
+  /** The last seconds; undefined if they are unknown, because the connection is lost. */
+  get #live(): Timeline | undefined {
+    const { history, state } = this.#context.feed;
+    return state === 'live' && history.lastMs > 0 ? history : undefined;
   }
 
   leave(): void {
@@ -65,28 +93,50 @@ class OverviewPage implements Page {
 
   view(): TemplateResult {
     const { feed } = this.#context;
-    const { history } = feed;
-    const range = parseRange(this.#route.query.range);
-    const isKnown = history.lastMs > 0;
+    const range = this.#range;
     return html`
       <div class="row page-head">
         <h1>Overview</h1>
-        ${rangeButtons(range, (text) => this.#go({ range: text }))}
+        <div class="row">
+          ${grafanaLink(feed.hello?.grafanaUrl)}
+          ${rangeButtons(range, (text) => this.#go({ range: text }))}
+        </div>
       </div>
-      ${this.#configErrors()} ${counters(isKnown ? history.total : undefined, range)}
+      ${this.#configErrors()} ${this.#counters(range)}
       <div class="columns main-and-side">
-        <section class="card" aria-labelledby="traffic-title">
-          <h2 id="traffic-title">Calls per second</h2>
-          ${
-            isKnown
-              ? chart(countsFigure(history.total, history.times(), range.seconds))
-              : html`<p class="empty">Waiting for the first second…</p>`
-          }
-        </section>
-        ${storeCard(feed)}
+        ${this.#chartCard(range)} ${storeCard(feed)}
       </div>
       ${this.#policyCard(range)}
     `;
+  }
+
+  #counters(range: Range): TemplateResult {
+    const { history } = this.#context.feed;
+    const shown = range.isByMinute ? this.#minutes.value : history;
+    const isKnown = shown !== undefined && history.lastMs > 0;
+    const startMs = history.lastMs + 1000 - range.seconds * 1000;
+    const sinceMs = shown?.sinceMs ?? 0;
+    const since = `since ${range.isByMinute ? minuteText(sinceMs) : clockText(sinceMs)}`;
+    return counters({
+      current: this.#live?.total,
+      total: (field) => (isKnown ? totalOf(field, shown, history, range) : undefined),
+      span: isKnown && sinceMs > startMs ? since : `in ${range.text}`,
+    });
+  }
+
+  #chartCard(range: Range): TemplateResult {
+    const { feed } = this.#context;
+    const { history } = feed;
+    const shown = range.isByMinute ? this.#minutes.value : history;
+    const isKnown = shown !== undefined && shown.lastMs > 0;
+    return html`<section class="card" aria-labelledby="traffic-title">
+      <h2 id="traffic-title">${chartTitle(range)}</h2>
+      ${
+        isKnown
+          ? chart(countsFigure(shown.total, shown.times(), range))
+          : html`<p class="empty">${this.#minutes.problem?.message ?? waitingText(feed)}</p>`
+      }
+    </section>`;
   }
 
   #configErrors(): TemplateResult | typeof nothing {
@@ -103,27 +153,34 @@ class OverviewPage implements Page {
   }
 
   #policyCard(range: Range): TemplateResult {
-    const { value, problem } = this.#policies;
+    const { feed, policies } = this.#context;
+    const shown = range.isByMinute ? this.#policyMinutes.value : feed.history;
+    const problem = policies.problem ?? this.#policyMinutes.problem;
     return html`<section class="card" aria-labelledby="policies-title">
       ${
-        value === undefined
+        policies.value === undefined || shown === undefined
           ? html`<h2 id="policies-title">Policies</h2>
               <p class="empty">${problem?.message ?? 'Loading policies…'}</p>`
-          : this.#policyTable(value, range)
+          : this.#policyTable(policies.value, range, shown)
       }
     </section>`;
   }
 
-  #policyTable(policies: readonly PolicyDefinition[], range: Range): TemplateResult {
+  #policyTable(
+    policies: readonly PolicyDefinition[],
+    range: Range,
+    shown: Timeline,
+  ): TemplateResult {
     const { feed } = this.#context;
-    const { lastMs } = feed.history;
-    const all = policyRows(policies, feed.history, range.seconds);
+    const { lastMs, stepMs } = shown;
+    const steps = (range.seconds * 1000) / stepMs;
+    const all = policyRows(policies, { shown, live: this.#live }, steps);
     const head = html`<h2 id="policies-title">
       Policies <span class="dim">${countText(policies.length)}</span>
     </h2>`;
     if (all.length === 0) return html`${head} ${noPolicies()}`;
     const omitted = feed.last?.omitted ?? 0;
-    const span = { lastMs, seconds: range.seconds, isPartial: omitted > 0 };
+    const span = { lastMs, stepMs, seconds: range.seconds, isPartial: omitted > 0 };
     const columns = columnsFor(span);
     const sorting = parseSorting(this.#route.query.sort, columns, FIRST_SORTING);
     const filter = this.#route.query.filter ?? '';
@@ -190,6 +247,15 @@ class OverviewPage implements Page {
     );
     this.#context.go({ ...this.#route, query }, 'replace');
   }
+}
+
+const waitingText = ({ state }: Feed): string => (state === 'lost' ? 'No data' : 'Loading…');
+
+/** Minutes are loaded up to the last complete one; the seconds after it are in `history`. */
+function totalOf(field: CountField, shown: Timeline, history: Timeline, range: Range): number {
+  if (!range.isByMinute) return sum(history.total[field], range.steps);
+  const seconds = Math.max(0, (history.lastMs - shown.lastMs) / 1000 + 1 - 60);
+  return sum(shown.total[field], shown.length) + sum(history.total[field], seconds);
 }
 
 const EXAMPLE = `policies:

@@ -1,11 +1,11 @@
 /** Rows and columns of the policy table. */
 import { html, nothing, type TemplateResult } from 'lit-html';
-import type { History } from '../api/history.ts';
+import type { Timeline } from '../api/history.ts';
 import type { CountSeries, PolicyDefinition } from '../api/types.ts';
 import { hrefTo } from '../route.ts';
 import { currentRate, RATE_SECONDS, sum } from '../view/counts.ts';
 import type { TableContent } from '../view/data-table.ts';
-import { clockText, countWithNoun, percentText, rateText } from '../view/format.ts';
+import { clockText, countWithNoun, dateText, percentText, rateText } from '../view/format.ts';
 import { heatCells, heatStrip, heatText } from '../view/heat-strip.ts';
 import { definitionText } from '../view/policy-text.ts';
 import type { Column } from '../view/table.ts';
@@ -14,11 +14,13 @@ export interface PolicyRow {
   readonly name: string;
   /** Undefined for labels that group inline limits or further policies. */
   readonly policy: PolicyDefinition | undefined;
+  /** In the shown range. */
   readonly series: CountSeries;
+  /** Whether it made no decision in the shown range. */
   readonly isIdle: boolean;
-  /** Current rate per second; for a shadow policy, its shadow decisions. */
-  readonly allowed: number;
-  readonly denied: number;
+  /** Current rate per second; for a shadow policy, its shadow decisions. Undefined if unknown. */
+  readonly allowed: number | undefined;
+  readonly denied: number | undefined;
   /** Denied share of current decisions; undefined if there were none. */
   readonly share: number | undefined;
   readonly overrides: number;
@@ -27,38 +29,48 @@ export interface PolicyRow {
 /** Returns the rows by denials, then by admissions, over the whole range. */
 export function policyRows(
   policies: readonly PolicyDefinition[],
-  history: History,
-  seconds: number,
+  { shown, live }: TableData,
+  steps: number,
 ): readonly PolicyRow[] {
   const defined = new Map(policies.map((policy) => [policy.name, policy]));
-  const others = history.policies.filter((name) => !defined.has(name));
+  const others = shown.policies.filter((name) => !defined.has(name));
   const rows = [...defined.keys(), ...others].map((name) =>
-    rowOf(name, defined.get(name), history),
+    rowOf(name, defined.get(name), shown, live),
   );
-  const weights = new Map(rows.map((row) => [row, weightOf(row, seconds)]));
+  const weights = new Map(rows.map((row) => [row, weightOf(row, steps)]));
   return rows.sort((a, b) => weights.get(b)! - weights.get(a)! || (a.name < b.name ? -1 : 1));
 }
 
 /** A denial outweighs any number of admissions. */
-function weightOf({ isIdle, series }: PolicyRow, seconds: number): number {
+function weightOf({ isIdle, series }: PolicyRow, steps: number): number {
   if (isIdle) return 0;
-  const denied = sum(series.denied, seconds) + sum(series.shadowDenied, seconds);
-  return denied * 1e6 + sum(series.allowed, seconds) + sum(series.shadowAllowed, seconds);
+  const denied = sum(series.denied, steps) + sum(series.shadowDenied, steps);
+  return denied * 1e6 + sum(series.allowed, steps) + sum(series.shadowAllowed, steps);
 }
 
-function rowOf(name: string, policy: PolicyDefinition | undefined, history: History): PolicyRow {
-  const series = history.seriesOf(name);
-  const isIdle = !history.has(name);
-  const isShadow = policy?.shadow === true;
-  const allowed = isShadow ? series.shadowAllowed : series.allowed;
-  const denied = isShadow ? series.shadowDenied : series.denied;
+const UNKNOWN = { allowed: undefined, denied: undefined, share: undefined };
+
+function rowOf(
+  name: string,
+  policy: PolicyDefinition | undefined,
+  shown: Timeline,
+  live: Timeline | undefined,
+): PolicyRow {
+  return {
+    ...{ name, policy, series: shown.seriesOf(name), isIdle: !shown.has(name) },
+    ...(live === undefined ? UNKNOWN : ratesOf(live.seriesOf(name), policy?.shadow === true)),
+    overrides: policy?.overrides ?? 0,
+  };
+}
+
+function ratesOf(current: CountSeries, isShadow: boolean) {
+  const allowed = isShadow ? current.shadowAllowed : current.allowed;
+  const denied = isShadow ? current.shadowDenied : current.denied;
   const all = sum(allowed, RATE_SECONDS) + sum(denied, RATE_SECONDS);
   return {
-    ...{ name, policy, series, isIdle },
-    allowed: isIdle ? 0 : currentRate(allowed),
-    denied: isIdle ? 0 : currentRate(denied),
+    allowed: currentRate(allowed),
+    denied: currentRate(denied),
     share: all === 0 ? undefined : sum(denied, RATE_SECONDS) / all,
-    overrides: policy?.overrides ?? 0,
   };
 }
 
@@ -79,22 +91,33 @@ function nameCell(row: PolicyRow): TemplateResult {
 const definitionOf = ({ name, policy }: PolicyRow): string =>
   policy === undefined ? (LABELS[name] ?? 'no longer in the files') : definitionText(policy);
 
+const rateCell = (rate: number | undefined): string => (rate === undefined ? '–' : rateText(rate));
+
 function deniedCell({ denied, policy }: PolicyRow): TemplateResult {
-  if (!policy?.shadow) return html`${rateText(denied)}`;
+  if (denied === undefined || !policy?.shadow) return html`${rateCell(denied)}`;
   return html`<span class="would" title="would have been denied"
     >${rateText(denied)}<span class="unseen"> would have been denied</span></span
   >`;
 }
 
+export interface TableData {
+  /** The shown range. */
+  readonly shown: Timeline;
+  /** The last seconds, for current rates; undefined if they are unknown. */
+  readonly live: Timeline | undefined;
+}
+
 export interface TableSpan {
   readonly lastMs: number;
   readonly seconds: number;
+  readonly stepMs: number;
   /** Whether the stream omits some policies. */
   readonly isPartial: boolean;
 }
 
 export function columnsFor(span: TableSpan): readonly Column<PolicyRow>[] {
-  const { lastMs, seconds } = span;
+  const { lastMs, seconds, stepMs } = span;
+  const steps = (seconds * 1000) / stepMs;
   // A policy missing from a partial stream is unknown, not idle.
   const isOmitted = ({ isIdle }: PolicyRow): boolean => isIdle && span.isPartial;
   const idle = html`<span class="dim">${span.isPartial ? 'not sent' : 'no decisions'}</span>`;
@@ -108,13 +131,13 @@ export function columnsFor(span: TableSpan): readonly Column<PolicyRow>[] {
     },
     {
       ...{ id: 'allowed', head: 'Allowed/s', isNumber: true },
-      cell: (row) => (isOmitted(row) ? '–' : rateText(row.allowed)),
-      sortValue: ({ allowed }) => allowed,
+      cell: (row) => (isOmitted(row) ? '–' : rateCell(row.allowed)),
+      sortValue: ({ allowed }) => allowed ?? -1,
     },
     {
       ...{ id: 'denied', head: 'Denied/s', isNumber: true },
       cell: (row) => (isOmitted(row) ? '–' : deniedCell(row)),
-      sortValue: ({ denied }) => denied,
+      sortValue: ({ denied }) => denied ?? -1,
     },
     {
       ...{ id: 'share', head: 'Denied %', hint: 'Share of current decisions', isNumber: true },
@@ -129,9 +152,9 @@ export function columnsFor(span: TableSpan): readonly Column<PolicyRow>[] {
         isDescendingFirst: true,
       },
       cell: (row) =>
-        row.isIdle ? idle : heatStrip(row.name, heatCells(row.series, lastMs, seconds)),
+        row.isIdle ? idle : heatStrip(row.name, heatCells(row.series, lastMs, seconds, stepMs)),
       sortValue: ({ series }) =>
-        Math.max(...series.fullest.slice(-seconds).map((each) => each ?? -1)),
+        Math.max(...series.fullest.slice(-steps).map((each) => each ?? -1)),
     },
     {
       ...{ id: 'overrides', head: 'Overrides', isNumber: true },
@@ -141,16 +164,22 @@ export function columnsFor(span: TableSpan): readonly Column<PolicyRow>[] {
   ];
 }
 
-/** The heat strips as a table of numbers: a row per policy, a column per cell. */
+/** The heat strips as a table: a row per policy and interval with decisions, newest first. */
 export function heatTable(
   rows: readonly PolicyRow[],
-  { lastMs, seconds }: TableSpan,
+  { lastMs, seconds, stepMs }: TableSpan,
 ): Pick<TableContent, 'heads' | 'rows'> {
-  const cellsOf = ({ series }: PolicyRow) => heatCells(series, lastMs, seconds);
-  const times = rows.slice(0, 1).flatMap(cellsOf);
+  const timeText = stepMs < 60_000 ? clockText : dateText;
+  const rowsOf = ({ name, series }: PolicyRow): string[][] =>
+    heatCells(series, lastMs, seconds, stepMs)
+      .filter(({ fullestKeyUse, denied, shadowDenied }) => {
+        return fullestKeyUse !== null || denied + shadowDenied > 0;
+      })
+      .map((cell) => [name, timeText(cell.time * 1000), heatText(cell)])
+      .reverse();
   return {
-    heads: ['Policy', ...times.map(({ time }) => clockText(time * 1000))],
-    rows: () => rows.map((row) => [row.name, ...cellsOf(row).map(heatText)]),
+    heads: ['Policy', 'From', 'Fullest key, and denials'],
+    rows: () => rows.flatMap(rowsOf),
   };
 }
 

@@ -4,14 +4,13 @@ import { COUNT_FIELDS, type CountSeries } from '../api/types.ts';
 import { swatch } from '../view/chart.ts';
 import {
   type CountField,
-  currentRate,
+  currentRateText,
   decisionCount,
   LINE_STYLES,
   RATE_SECONDS,
   sum,
 } from '../view/counts.ts';
-import { countText, percentText, rateText } from '../view/format.ts';
-import type { Range } from '../view/range.ts';
+import { countText, percentText } from '../view/format.ts';
 
 const MEANINGS: Readonly<Record<CountField, string>> = {
   allowed: 'Admitted and charged.',
@@ -20,21 +19,31 @@ const MEANINGS: Readonly<Record<CountField, string>> = {
   degraded: 'Decided without the store, because it was unavailable.',
 };
 
-/** `series` is undefined until the first tick. */
-export const counters = (series: CountSeries | undefined, range: Range): TemplateResult =>
+export interface RateCards {
+  /** The last seconds; undefined if the current rates are unknown. */
+  readonly current: CountSeries | undefined;
+  /** Returns the number of calls in the range, or undefined if it is unknown. */
+  readonly total: (field: CountField) => number | undefined;
+  /** The time that `total` covers: `in 5 min`. */
+  readonly span: string;
+}
+
+export const counters = (cards: RateCards): TemplateResult =>
   html`<ul class="counters" aria-label="Current calls per second">
-    ${COUNT_FIELDS.map((field) => counter(field, series, range))}
+    ${COUNT_FIELDS.map((field) => counter(field, cards))}
   </ul>`;
 
-function counter(field: CountField, series: CountSeries | undefined, range: Range): TemplateResult {
-  const rate = series === undefined ? '–' : rateText(currentRate(series[field]));
-  const all = series === undefined ? 0 : decisionCount(series, RATE_SECONDS);
-  const share = all === 0 ? 0 : Math.min(sum(series![field], RATE_SECONDS) / all, 1);
-  const total = series === undefined ? 0 : sum(series[field], range.seconds);
+function counter(field: CountField, { current, total, span }: RateCards): TemplateResult {
+  const rate = current === undefined ? '–' : currentRateText(current[field]);
+  const all = current === undefined ? 0 : decisionCount(current, RATE_SECONDS);
+  const share = all === 0 ? undefined : Math.min(sum(current![field], RATE_SECONDS) / all, 1);
+  const count = total(field);
   return html`<li class="card counter" title=${MEANINGS[field]}>
     <span class="counter-name">${swatch(LINE_STYLES[field])} ${LINE_STYLES[field].label}</span>
     <span class="counter-now"><b>${rate}</b><span class="unit">/s</span></span>
-    <span>${percentText(share)} <span class="dim">of all</span></span>
-    <span class="dim">${countText(total)} in ${range.text}</span>
+    <span>${share === undefined ? '–' : percentText(share)} <span class="dim">of all</span></span>
+    <span class="dim">
+      ${count === undefined ? '–' : countText(count)} <span class="unbroken">${span}</span>
+    </span>
   </li>`;
 }

@@ -1,30 +1,23 @@
 /** One policy: definition, traffic, top keys, shadow mode and overrides. */
 import { html, nothing, type TemplateResult } from 'lit-html';
-import { HISTORY_SECONDS } from '../api/history.ts';
+import { HISTORY_SECONDS, Timeline } from '../api/history.ts';
+import { MinuteSeries } from '../api/minute-series.ts';
 import { PolledQuery } from '../api/polled-query.ts';
-import type {
-  ChangeResult,
-  CountSeries,
-  Override,
-  PolicyDefinition,
-  SeriesReport,
-  TopBy,
-  TopReport,
-} from '../api/types.ts';
+import type { ChangeResult, Override, PolicyDefinition, TopBy, TopReport } from '../api/types.ts';
 import { every } from '../clock.ts';
 import type { Page, PageContext, PageFactory } from '../page.ts';
 import { hrefTo, type Route } from '../route.ts';
 import { chart } from '../view/chart.ts';
 import { checkCommand, command } from '../view/command.ts';
-import { countsFigure, SHADOW_FIELDS } from '../view/counts.ts';
+import { chartTitle, countsFigure, SHADOW_FIELDS } from '../view/counts.ts';
 import { dataTable } from '../view/data-table.ts';
 import { Dialogs } from '../view/dialog.ts';
 import { clockText } from '../view/format.ts';
-import { heatCells, heatLegend, heatStrip, heatText } from '../view/heat-strip.ts';
+import { type HeatCell, heatCells, heatLegend, heatStrip, heatText } from '../view/heat-strip.ts';
 import { keyText, keyView, shortKeyText } from '../view/key-text.ts';
 import { askForOverride } from '../view/override-form.ts';
 import { definitionText, deniesAll } from '../view/policy-text.ts';
-import { parseRange, type Range, rangeButtons } from '../view/range.ts';
+import { grafanaLink, parseRange, type Range, rangeButtons } from '../view/range.ts';
 import { definitionCard } from './definition-card.ts';
 import { overridesCard } from './overrides-card.ts';
 import { MAX_KEYS, shadowCard } from './shadow-card.ts';
@@ -35,11 +28,11 @@ const POLL_MS = 3000;
 class PolicyPage implements Page {
   readonly #context: PageContext;
   readonly #dialogs: Dialogs;
-  readonly #policies: PolledQuery<readonly PolicyDefinition[]>;
   readonly #overrides: PolledQuery<readonly Override[]>;
   readonly #top: Readonly<Record<TopBy, PolledQuery<TopReport>>>;
   /** Polled only if the event stream omits policies. */
-  readonly #series: PolledQuery<SeriesReport>;
+  readonly #series: PolledQuery<Timeline>;
+  readonly #minutes: MinuteSeries;
   readonly #stops: readonly (() => void)[];
   #route: Route;
 
@@ -48,17 +41,26 @@ class PolicyPage implements Page {
     this.#context = context;
     this.#route = route;
     this.#dialogs = new Dialogs(redraw);
-    this.#policies = new PolledQuery(() => api.policies(), redraw);
     this.#overrides = new PolledQuery(() => api.overrides(this.#name), redraw);
-    this.#series = new PolledQuery(() => api.series(HISTORY_SECONDS, this.#name), redraw);
+    this.#series = new PolledQuery(
+      async () => Timeline.of(await api.series({ seconds: HISTORY_SECONDS, policy: this.#name })),
+      redraw,
+    );
+    this.#minutes = new MinuteSeries(
+      feed,
+      (minutes) => api.series({ minutes, policy: this.#name }),
+      redraw,
+    );
     const top = (by: TopBy): PolledQuery<TopReport> =>
       new PolledQuery(() => api.top(this.#name, by, MAX_KEYS), redraw);
     this.#top = { denied: top('denied'), allowed: top('allowed') };
     this.#stops = [
       feed.onChanged(() => this.#refresh()),
       every(POLL_MS, () => this.#refreshNumbers()),
+      () => this.#minutes.stop(),
       ...this.#all.map((query) => () => query.cancel()),
     ];
+    this.#showRange();
     this.#refresh();
   }
 
@@ -71,15 +73,17 @@ class PolicyPage implements Page {
   }
 
   get #all(): readonly PolledQuery<unknown>[] {
-    return [this.#policies, this.#overrides, this.#series, ...Object.values(this.#top)];
+    return [this.#overrides, this.#series, ...Object.values(this.#top)];
   }
 
   onRouteChange(route: Route): void {
     const isSame = route.names[0] === this.#name;
     this.#route = route;
+    this.#showRange();
     if (isSame) return;
     this.#dialogs.close();
     for (const query of this.#all) query.value = undefined;
+    this.#minutes.clear();
     this.#refresh();
   }
 
@@ -87,9 +91,19 @@ class PolicyPage implements Page {
     for (const stop of this.#stops) stop();
   }
 
+  get #range(): Range {
+    return parseRange(this.#route.query.range);
+  }
+
+  /** Loads the minutes of the range, if it needs them. */
+  #showRange(): void {
+    const { isByMinute, minutes } = this.#range;
+    this.#minutes.show(isByMinute ? minutes : undefined);
+  }
+
   /** Loads nothing further for an unknown policy. */
   #refresh(): void {
-    void this.#policies.refresh().then(() => {
+    void this.#context.policies.latest.then(() => {
       if (this.#policy === undefined) return;
       void this.#overrides.refresh();
       this.#refreshNumbers();
@@ -97,7 +111,7 @@ class PolicyPage implements Page {
   }
 
   get #policy(): PolicyDefinition | undefined {
-    return this.#policies.value?.find(({ name }) => name === this.#name);
+    return this.#context.policies.value?.find(({ name }) => name === this.#name);
   }
 
   #refreshNumbers(): void {
@@ -108,7 +122,7 @@ class PolicyPage implements Page {
   }
 
   view(): TemplateResult {
-    const { value, problem } = this.#policies;
+    const { value, problem } = this.#context.policies;
     if (value === undefined) {
       return html`<h1>${keyView(this.#name)}</h1>
         <p class="empty">${problem?.message ?? 'Loading the policy…'}</p>`;
@@ -131,7 +145,7 @@ class PolicyPage implements Page {
   }
 
   #known(policy: PolicyDefinition): TemplateResult {
-    const range = parseRange(this.#route.query.range);
+    const range = this.#range;
     return html`
       ${this.#head(policy, range)}
       <div class="columns main-and-side">
@@ -170,62 +184,42 @@ class PolicyPage implements Page {
         </h1>
         <p class="dim">${definitionText(policy)}</p>
       </div>
-      ${deniesAll(policy) ? html`<span class="end"></span>` : this.#lookUpForm()}
-      ${rangeButtons(range, (text) => this.#go({ range: text }))}
+      <div class="row">
+        ${grafanaLink(this.#context.feed.hello?.grafanaUrl)}
+        ${rangeButtons(range, (text) => this.#go({ range: text }))}
+      </div>
     </div>`;
   }
 
-  #lookUpForm(): TemplateResult {
-    return html`<form class="row end" role="search"
-      @submit=${(event: Event) => this.#lookUp(event)}>
-      <label for="look-up">Inspect key</label>
-      <input id="look-up" name="key" required autocomplete="off" autocapitalize="off"
-        spellcheck="false" placeholder="user:1" />
-      <button type="submit" class="quiet">Open</button>
-    </form>`;
-  }
-
   #trafficCard(policy: PolicyDefinition, range: Range): TemplateResult {
-    const { series, times, lastMs } = this.#numbers();
-    const cells = heatCells(series, lastMs, range.seconds);
+    const shown = this.#shown(range);
+    const series = shown?.seriesOf(policy.name);
+    const fields = policy.shadow ? SHADOW_FIELDS : undefined;
     const live = hrefTo('denials', [], { policy: policy.name });
     return html`<section class="card" aria-labelledby="traffic-title">
       <div class="row">
-        <h2 id="traffic-title">Calls per second</h2>
+        <h2 id="traffic-title">${chartTitle(range)}</h2>
         <a class="end" href=${live}>Recent denials</a>
       </div>
       ${
-        lastMs === 0
-          ? html`<p class="empty">Waiting for the first second…</p>`
-          : chart(
-              countsFigure(series, times, range.seconds, policy.shadow ? SHADOW_FIELDS : undefined),
-            )
+        shown === undefined || series === undefined
+          ? html`<p class="empty">${this.#minutes.problem?.message ?? 'Loading…'}</p>`
+          : html`${chart(countsFigure(series, shown.times(), range, fields))}
+            ${fullestKey(
+              policy.name,
+              heatCells(series, shown.lastMs, range.seconds, shown.stepMs),
+            )}`
       }
-      <h3>Fullest key over time</h3>
-      ${heatStrip(policy.name, cells)} ${heatLegend()}
-      ${dataTable({
-        summary: 'Fullest key as a table',
-        caption: `Fullest key of ${policy.name} over time`,
-        heads: ['From', 'Fullest key, and denials'],
-        rows: () => cells.map((cell) => [clockText(cell.time * 1000), heatText(cell)]).reverse(),
-      })}
     </section>`;
   }
 
-  /** From the event stream, or from `/v1/series` if the stream omits policies. */
-  #numbers(): { series: CountSeries; times: readonly number[]; lastMs: number } {
+  /** The range, if it is loaded. Seconds come from `/v1/series` if the stream omits policies. */
+  #shown(range: Range): Timeline | undefined {
+    if (range.isByMinute) return this.#minutes.value;
     const { history, last } = this.#context.feed;
-    const report = this.#series.value;
-    if ((last?.omitted ?? 0) === 0 || report === undefined) {
-      return {
-        series: history.seriesOf(this.#name),
-        times: history.times(),
-        lastMs: history.lastMs,
-      };
-    }
-    const first = report.startMs / 1000;
-    const times = report.total.allowed.map((_, at) => first + at);
-    return { series: report.policies[0], times, lastMs: times[times.length - 1] * 1000 };
+    const isPartial = (last?.omitted ?? 0) > 0;
+    const shown = isPartial ? (this.#series.value ?? history) : history;
+    return shown.lastMs === 0 ? undefined : shown;
   }
 
   #topLists(policy: PolicyDefinition): readonly TopList[] {
@@ -251,12 +245,6 @@ class PolicyPage implements Page {
     ];
   }
 
-  #lookUp(event: Event): void {
-    event.preventDefault();
-    const key = String(new FormData(event.target as HTMLFormElement).get('key') ?? '');
-    if (key !== '') this.#context.go({ page: 'key', names: [this.#name, key], query: {} });
-  }
-
   #go(change: Readonly<Record<string, string>>): void {
     this.#context.go({ ...this.#route, query: { ...this.#route.query, ...change } }, 'replace');
   }
@@ -264,7 +252,7 @@ class PolicyPage implements Page {
   async #setShadow({ name }: PolicyDefinition, shadow: boolean | null): Promise<void> {
     const { api } = this.#context;
     const change = await api.setShadow(name, shadow);
-    await this.#policies.refresh();
+    await this.#context.policies.refresh();
     const now = change.policy?.shadow ? 'in shadow mode' : 'enforced';
     this.#notify(`${name} is ${now}.`, shadow === null || change.persisted);
   }
@@ -299,7 +287,7 @@ class PolicyPage implements Page {
 
   async #changeOverride(done: string, change: () => Promise<ChangeResult>): Promise<void> {
     const { persisted } = await change();
-    await Promise.all([this.#overrides.refresh(), this.#policies.refresh()]);
+    await Promise.all([this.#overrides.refresh(), this.#context.policies.refresh()]);
     this.#notify(done, persisted);
   }
 
@@ -308,5 +296,20 @@ class PolicyPage implements Page {
     this.#context.notify(persisted ? done : `${done} ${warning}`);
   }
 }
+
+const fullestKey = (name: string, cells: readonly HeatCell[]): TemplateResult => html`<h3>
+    Fullest key over time
+  </h3>
+  ${heatStrip(name, cells)} ${heatLegend()}
+  ${dataTable({
+    summary: 'Fullest key as a table',
+    caption: `Fullest key of ${name} over time`,
+    heads: ['From', 'Fullest key, and denials'],
+    rows: () =>
+      cells
+        .filter(({ isKnown }) => isKnown)
+        .map((cell) => [clockText(cell.time * 1000), heatText(cell)])
+        .reverse(),
+  })}`;
 
 export const policyPage: PageFactory = (context, route) => new PolicyPage(context, route);

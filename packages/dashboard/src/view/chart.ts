@@ -37,6 +37,10 @@ export interface ChartFigure {
   readonly minTop?: number;
   /** Formats a value (default: `countText`). */
   readonly format?: (value: number) => string;
+  /** Formats a time in ms on the axis and in the legend (default: `clockText`). */
+  readonly timeText?: (timeMs: number) => string;
+  /** The same in the table (default: `timeText`). */
+  readonly tableTimeText?: (timeMs: number) => string;
 }
 
 const HEIGHT = 240;
@@ -69,19 +73,29 @@ export const swatch = ({ colour, dash }: Pick<ChartLine, 'colour' | 'dash'>): Te
 const valueText = ({ format }: ChartFigure, value: number | null | undefined): string =>
   value === null || value === undefined ? '–' : (format ?? countText)(value);
 
-/** Returns the rows of the data table, newest first. */
+const timeTextOf = ({ timeText = clockText }: ChartFigure, time: number): string =>
+  timeText(time * 1000);
+
+/** Returns the index of the first time with a known value, or the number of times. */
+function firstKnown({ times, lines }: ChartFigure): number {
+  const at = times.findIndex((_, index) => lines.some(({ values }) => values[index] !== null));
+  return at === -1 ? times.length : at;
+}
+
+/** Returns the rows of the data table, newest first, back to the first known value. */
 function tableRows(figure: ChartFigure): string[][] {
+  const { tableTimeText: timeText = figure.timeText ?? clockText } = figure;
   const row = (time: number, at: number): string[] => [
-    clockText(time * 1000),
+    timeText(time * 1000),
     ...figure.lines.map(({ values }) => valueText(figure, values[at])),
   ];
-  return figure.times.map(row).reverse();
+  return figure.times.map(row).slice(firstKnown(figure)).reverse();
 }
 
 /**
  * Returns the values to draw. A stacked line is drawn at the sum of it and the stacked lines below.
  */
-function plotData({ times, lines }: ChartFigure): uPlot.AlignedData {
+export function plotData({ times, lines }: ChartFigure): uPlot.AlignedData {
   const sums: (number | null)[] = new Array(times.length).fill(0);
   const columns = lines.map((line) => {
     const { values, isStacked } = line;
@@ -189,7 +203,7 @@ class Plot extends AsyncDirective {
     const texts = lines.map(({ values }) => valueText(this.#figure, values[at]));
     const elements = this.#element!.querySelectorAll('.legend-line b');
     for (const [index, text] of texts.entries()) elements[index].textContent = text;
-    const time = times.length === 0 ? '' : `at ${clockText(times[at] * 1000)}`;
+    const time = times.length === 0 ? '' : `at ${timeTextOf(this.#figure, times[at])}`;
     this.#element!.querySelector('.legend-time')!.textContent = time;
   }
 
@@ -208,7 +222,7 @@ class Plot extends AsyncDirective {
         {
           ...axis(),
           ...{ space: 76, size: 28 },
-          values: (_, splits) => splits.map((at) => clockText(at * 1000)),
+          values: (_, splits) => splits.map((at) => timeTextOf(this.#figure, at)),
         },
         {
           ...axis(),
@@ -229,8 +243,31 @@ class Plot extends AsyncDirective {
         })),
       ],
       bands: bandsOf(stack, (at) => soft(lines[at])),
-      hooks: { setCursor: [() => this.#fillLegend()] },
+      hooks: {
+        setCursor: [() => this.#fillLegend()],
+        drawClear: [(plot) => this.#drawUnknown(plot)],
+      },
     };
+  }
+
+  /** Shades the time before the first known value, and says why it is empty. */
+  #drawUnknown({ ctx: context, bbox, valToPos }: uPlot): void {
+    const { times } = this.#figure;
+    const at = firstKnown(this.#figure);
+    if (at === 0 || times.length === 0) return;
+    const { left, top, width, height } = bbox;
+    const end = at === times.length ? left + width : valToPos(times[at], 'x', true);
+    const scale = devicePixelRatio;
+    context.save();
+    context.fillStyle = colour('--line', 0.35);
+    context.fillRect(left, top, end - left, height);
+    context.fillStyle = colour('--dim');
+    context.font = `${12 * scale}px system-ui, sans-serif`;
+    context.textAlign = 'center';
+    const text = 'no data before the start';
+    const hasRoom = context.measureText(text).width + 12 * scale < end - left;
+    if (hasRoom) context.fillText(text, (left + end) / 2, top + height / 2);
+    context.restore();
   }
 
   #axisTop(most: number | null): number {

@@ -1,7 +1,8 @@
 /** Labels, line styles and chart of the numbers of decisions. */
 import { COUNT_FIELDS, type CountSeries } from '../api/types.ts';
 import type { ChartFigure, ChartLine } from './chart.ts';
-import { countWithNoun, rateText } from './format.ts';
+import { countText, countWithNoun, dateText, minuteText, rateText } from './format.ts';
+import type { Range } from './range.ts';
 
 export type CountField = (typeof COUNT_FIELDS)[number];
 type ChartField = CountField | 'shadowAllowed';
@@ -31,39 +32,56 @@ export const SHADOW_FIELDS: readonly ChartField[] = ['shadowAllowed', ...COUNT_F
 /** Current rates are averages over this many seconds. */
 export const RATE_SECONDS = 5;
 
-/** Returns the sum over the last `seconds`. */
-export const sum = (counts: readonly number[], seconds: number): number =>
-  counts.slice(-seconds).reduce((all, each) => all + each, 0);
+type Values = readonly (number | null)[];
 
-/** Returns the rate per second, averaged over the last `RATE_SECONDS`. */
-export const currentRate = (counts: readonly number[]): number =>
-  sum(counts, RATE_SECONDS) / RATE_SECONDS;
+/** Returns the sum over the last `steps`. Unknown steps are left out. */
+export const sum = (counts: Values, steps: number): number =>
+  steps === 0 ? 0 : counts.slice(-steps).reduce<number>((all, each) => all + (each ?? 0), 0);
+
+/** Returns the rate per second over the known of the last `RATE_SECONDS`, or undefined. */
+export function currentRate(counts: Values): number | undefined {
+  const known = counts.slice(-RATE_SECONDS).filter((each) => each !== null).length;
+  return known === 0 ? undefined : sum(counts, RATE_SECONDS) / known;
+}
+
+export const currentRateText = (counts: Values): string => {
+  const rate = currentRate(counts);
+  return rate === undefined ? '–' : rateText(rate);
+};
 
 /** Returns the number of decisions. `degraded` is not added: it is included in the other counts. */
-export const decisionCount = (series: CountSeries, seconds: number): number =>
-  sum(series.allowed, seconds) +
-  sum(series.denied, seconds) +
-  sum(series.shadowAllowed, seconds) +
-  sum(series.shadowDenied, seconds);
+export const decisionCount = (series: CountSeries, steps: number): number =>
+  sum(series.allowed, steps) +
+  sum(series.denied, steps) +
+  sum(series.shadowAllowed, steps) +
+  sum(series.shadowDenied, steps);
 
-/** Returns the chart of the last `seconds`. */
+export const chartTitle = ({ isByMinute }: Range): string =>
+  isByMinute ? 'Calls per minute' : 'Calls per second';
+
+/** Returns the chart of a range. */
 export function countsFigure(
   series: CountSeries,
   times: readonly number[],
-  seconds: number,
+  range: Range,
   fields: readonly ChartField[] = COUNT_FIELDS,
 ): ChartFigure {
   const lines = fields.map((field) => ({
     ...LINE_STYLES[field],
-    values: series[field].slice(-seconds),
+    values: series[field].slice(-range.steps),
   }));
-  const now = fields.map(
-    (field) => `${LINE_STYLES[field].label.toLowerCase()} ${rateText(currentRate(series[field]))}`,
-  );
-  const span = countWithNoun(Math.round(seconds / 60), 'minute');
+  const now = lines.map(({ label, values }) => {
+    const newest = values[values.length - 1] ?? null;
+    const inMinute = newest === null ? '–' : countText(newest);
+    return `${label.toLowerCase()} ${range.isByMinute ? inMinute : currentRateText(values)}`;
+  });
+  const span = countWithNoun(range.minutes < 60 ? range.minutes : range.minutes / 60, unit(range));
   return {
-    label: `Calls per second over the last ${span}; now ${now.join(', ')}`,
-    times: times.slice(-seconds),
+    label: `${chartTitle(range)} over the last ${span}; now ${now.join(', ')}`,
+    times: times.slice(-range.steps),
     lines,
+    ...(range.isByMinute && { timeText: minuteText, tableTimeText: dateText }),
   };
 }
+
+const unit = ({ minutes }: Range): string => (minutes < 60 ? 'minute' : 'hour');

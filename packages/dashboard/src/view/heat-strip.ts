@@ -6,7 +6,7 @@
 import { html, noChange, type TemplateResult } from 'lit-html';
 import { Directive, directive, type ElementPart } from 'lit-html/directive.js';
 import type { CountSeries } from '../api/types.ts';
-import { clockText, countWithNoun, percentText } from './format.ts';
+import { clockText, countWithNoun, minuteText, percentText } from './format.ts';
 import { colour, onThemeChange } from './theme.ts';
 
 export interface HeatCell {
@@ -16,6 +16,8 @@ export interface HeatCell {
   readonly fullestKeyUse: number | null;
   readonly denied: number;
   readonly shadowDenied: number;
+  /** False if nothing is known about the interval: before the start of the service. */
+  readonly isKnown: boolean;
 }
 
 const CELLS = 60;
@@ -29,19 +31,22 @@ export function heatCells(
   series: CountSeries,
   lastMs: number,
   seconds: number,
+  stepMs = 1000,
 ): readonly HeatCell[] {
-  const size = Math.max(1, Math.round(seconds / CELLS));
+  const step = stepMs / 1000;
+  const size = Math.max(step, Math.round(seconds / CELLS));
   const last = lastMs / 1000;
   const first = (Math.floor(last / size) - CELLS + 1) * size;
-  const base = last - series.allowed.length + 1;
+  const base = last - (series.allowed.length - 1) * step;
   return Array.from({ length: CELLS }, (_, cell) => {
     const time = first + cell * size;
-    const [from, to] = [Math.max(time - base, 0), Math.max(time - base + size, 0)];
-    const sum = (counts: readonly number[]): number =>
-      counts.slice(from, to).reduce((all, each) => all + each, 0);
+    const [from, to] = [time - base, time - base + size].map((at) => Math.max(at / step, 0));
+    const sum = (counts: readonly (number | null)[]): number =>
+      counts.slice(from, to).reduce<number>((all, each) => all + (each ?? 0), 0);
     const known = series.fullest.slice(from, to).filter((each) => each !== null);
     return {
       time,
+      isKnown: series.allowed.slice(from, to).some((each) => each !== null),
       fullestKeyUse: known.length === 0 ? null : Math.max(...known),
       denied: sum(series.denied),
       shadowDenied: sum(series.shadowDenied),
@@ -54,7 +59,8 @@ export const heatLevel = (keyUse: number): number =>
   Math.min(Math.floor(keyUse * (LEVELS - 1)), LEVELS - 1);
 
 /** Returns the content of a cell: `fullest key 90%, 3 calls denied`. */
-export function heatText({ fullestKeyUse, denied, shadowDenied }: HeatCell): string {
+export function heatText({ fullestKeyUse, denied, shadowDenied, isKnown }: HeatCell): string {
+  if (!isKnown) return 'no data';
   const parts = [
     fullestKeyUse === null ? 'no decisions' : `fullest key ${percentText(fullestKeyUse)}`,
     ...(denied > 0 ? [`${countWithNoun(denied, 'call')} denied`] : []),
@@ -116,7 +122,9 @@ class Strip extends Directive {
     canvas.addEventListener('pointermove', ({ offsetX }) => {
       const at = Math.floor((offsetX / canvas.clientWidth) * CELLS);
       const cell = this.#cells[Math.min(Math.max(at, 0), CELLS - 1)];
-      canvas.title = `${clockText(cell.time * 1000)}: ${heatText(cell)}`;
+      const time =
+        cell.time % 60 === 0 ? minuteText(cell.time * 1000) : clockText(cell.time * 1000);
+      canvas.title = `${time}: ${heatText(cell)}`;
     });
   }
 
@@ -124,9 +132,12 @@ class Strip extends Directive {
     const context = canvas.getContext('2d')!;
     context.clearRect(0, 0, canvas.width, canvas.height);
     const top = MARK_HEIGHT + GAP_HEIGHT;
-    for (const [at, { fullestKeyUse, denied, shadowDenied }] of this.#cells.entries()) {
+    for (const [at, { fullestKeyUse, denied, shadowDenied, isKnown }] of this.#cells.entries()) {
       const left = at * CELL_WIDTH;
-      if (fullestKeyUse !== null) {
+      if (!isKnown) {
+        context.fillStyle = colour('--line');
+        context.fillRect(left, (top + HEIGHT) / 2 - 1, CELL_WIDTH / 2, 2);
+      } else if (fullestKeyUse !== null) {
         context.fillStyle = colour(`--heat-${heatLevel(fullestKeyUse)}`);
         context.fillRect(left, top, CELL_WIDTH - 1, HEIGHT - top);
       }
@@ -145,7 +156,8 @@ class Strip extends Directive {
 const strip = directive(Strip);
 
 /** Two cells with the same fingerprint are drawn in the same way. */
-function fingerprintOf({ fullestKeyUse, denied, shadowDenied }: HeatCell): string {
+function fingerprintOf({ fullestKeyUse, denied, shadowDenied, isKnown }: HeatCell): string {
+  if (!isKnown) return '?';
   const mark = denied > 0 ? 'd' : shadowDenied > 0 ? 's' : '';
   return `${fullestKeyUse === null ? '' : heatLevel(fullestKeyUse)}${mark}`;
 }
@@ -171,5 +183,10 @@ export const heatLegend = (): TemplateResult => html`<p class="legend heat-legen
       <rect x="1" y="1" width="12" height="5" fill="none" stroke="var(--shadow-denied)"
         stroke-width="1.6" /></svg
     >shadow-denied
+  </span>
+  <span class="legend-line">
+    <svg class="heat-swatch" viewBox="0 0 14 12" aria-hidden="true">
+      <line x1="0" x2="14" y1="6" y2="6" stroke="var(--dim)" stroke-dasharray="4 2" /></svg
+    >no data
   </span>
 </p>`;

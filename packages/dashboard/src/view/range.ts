@@ -1,30 +1,53 @@
-/** Time range of the charts: 1, 5 or 10 minutes. It is part of the URL. */
+/** Time range of the charts: up to ten minutes by second, or up to a day by minute. In the URL. */
 import { html, type TemplateResult } from 'lit-html';
 
-const MINUTES = [1, 5, 10] as const;
+const CHOICES: readonly [minutes: number, text: string][] = [
+  [1, '1 min'],
+  [5, '5 min'],
+  [10, '10 min'],
+  [60, '1 h'],
+  [1440, '24 h'],
+];
 const DEFAULT_MINUTES = 5;
+const MAX_MINUTES_BY_SECOND = 10;
 
 export interface Range {
   readonly minutes: number;
   readonly seconds: number;
+  /** Length of a step: a second or a minute. */
+  readonly stepMs: number;
+  /** Number of steps. */
+  readonly steps: number;
+  readonly isByMinute: boolean;
   /** `5 min` */
   readonly text: string;
 }
 
-export function parseRange(text: string | undefined): Range {
-  const minutes = MINUTES.find((each) => String(each) === text) ?? DEFAULT_MINUTES;
-  return { minutes, seconds: minutes * 60, text: `${minutes} min` };
+export function parseRange(given: string | undefined): Range {
+  const isGiven = CHOICES.some(([each]) => String(each) === given);
+  const minutes = isGiven ? Number(given) : DEFAULT_MINUTES;
+  const [, text] = CHOICES.find(([each]) => each === minutes)!;
+  const isByMinute = minutes > MAX_MINUTES_BY_SECOND;
+  const seconds = minutes * 60;
+  const stepMs = isByMinute ? 60_000 : 1000;
+  return { minutes, seconds, stepMs, steps: (seconds * 1000) / stepMs, isByMinute, text };
 }
 
 export const rangeButtons = (current: Range, choose: (text: string) => void): TemplateResult =>
   html`<div class="segments" role="group" aria-label="Time range">
-    ${MINUTES.map(
-      (minutes) => html`<button
+    ${CHOICES.map(
+      ([minutes, text]) => html`<button
         type="button"
         aria-pressed=${minutes === current.minutes}
         @click=${() => choose(String(minutes))}
       >
-        ${minutes} min
+        ${text}
       </button>`,
     )}
   </div>`;
+
+/** A link to Grafana, which has a longer history; nothing if its address is not configured. */
+export const grafanaLink = (url: string | undefined): TemplateResult | undefined =>
+  url === undefined
+    ? undefined
+    : html`<a class="grafana" href=${url} target="_blank" rel="noopener noreferrer">Grafana</a>`;

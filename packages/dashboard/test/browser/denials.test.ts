@@ -53,14 +53,14 @@ test.each([
     /^would have been denied 1 of 1 used in a window of 1 h; this call costs 1; retry in /,
   ],
 ])('a denial by %s shows its reason', async (policy, reason) => {
-  await eventually(async () => (await firstOf(policy))?.Reason).toMatch(reason);
+  await eventually(async () => (await firstOf(policy))?.['Last reason']).toMatch(reason);
 });
 
 test('new denials appear on top', async () => {
-  const newest = async () => (await shown())[0].Time;
+  const newest = async () => (await shown())[0].Last;
   const before = await newest();
   await eventually(newest).not.toBe(before);
-  const times = (await shown()).map(({ Time }) => Time);
+  const times = (await shown()).map(({ Last }) => Last);
   expect(times).toEqual([...times].sort().reverse());
 });
 
@@ -76,19 +76,37 @@ test('the page counts the denials that clients received', async () => {
   const { denied, shadowDenied } = load.received;
   const all = denied + shadowDenied - before.denied - before.shadowDenied;
   await eventually(async () => countIn(await state())).toBe(all);
+  expect(await state()).toMatch(/denials of 8 keys since/);
+});
+
+test('denials are one row per policy and key, with their number', async () => {
+  await load.rest();
+  const sumOf = (rows: Awaited<ReturnType<typeof shown>>): number =>
+    rows.reduce((sum, { Denials }) => sum + numberOf(Denials), 0);
+  await eventually(async () => sumOf(await shown()) - countIn(await state())).toBe(0);
+  const rows = await shown();
+  const names = rows.map(({ Policy, Key }) => `${Policy} ${Key}`);
+  expect(names).toHaveLength(8);
+  expect(new Set(names).size).toBe(8);
+  const counts = rows.map(({ Denials }) => numberOf(Denials));
+  await page.getByRole('button', { name: 'Denials' }).click();
+  expect(page.url()).toMatch(/sort=-count$/);
+  const sorted = async () => (await shown()).map(({ Denials }) => numberOf(Denials));
+  await eventually(sorted).toEqual(counts.toSorted((a, b) => b - a));
+  await go(page, '#/denials');
 });
 
 test('the policy filter survives a reload', async () => {
-  await page.getByLabel('Policy').selectOption('window');
+  await page.getByLabel('Policy', { exact: true }).selectOption('window');
   await eventually(policies).toEqual(['window']);
   await page.reload();
   await eventually(policies).toEqual(['window']);
-  expect(await page.getByLabel('Policy').inputValue()).toBe('window');
+  expect(await page.getByLabel('Policy', { exact: true }).inputValue()).toBe('window');
   expect(page.url()).toMatch(/#\/denials\?policy=window$/);
 });
 
 test('the key pattern filter survives a reload', async () => {
-  await page.getByLabel('Policy').selectOption('all');
+  await page.getByLabel('Policy', { exact: true }).selectOption('all');
   await page.getByLabel('Key', { exact: true }).fill('*:2');
   const keys = async () => [...new Set((await shown()).map(({ Key }) => Key))];
   await eventually(keys).toEqual(['user:2']);

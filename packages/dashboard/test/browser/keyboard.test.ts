@@ -178,7 +178,9 @@ describe('keyboard operation', () => {
 
   test('a key can be inspected and reset', async () => {
     await go(page, '#/policy/many');
-    await tabTo(page.getByLabel('Inspect key'));
+    await page.getByRole('heading', { level: 1, name: 'many' }).waitFor();
+    await page.keyboard.press('/');
+    await eventually(() => isFocused(page.getByLabel('Key to find'))).toBe(true);
     await page.keyboard.type('bob');
     await page.keyboard.press('Enter');
     await page.getByRole('heading', { level: 1, name: 'bob' }).waitFor();

@@ -26,7 +26,9 @@ export const faultsOf = (page: Page): Promise<LayoutFaults> =>
   page.evaluate(() => {
     const root = document.querySelector('dialog[open]') ?? document.body;
     const isUnseen = (element: Element): boolean =>
-      element.closest('.unseen, .skip, [hidden]') !== null || !element.checkVisibility();
+      element.closest('.unseen, .skip, [hidden]') !== null ||
+      getComputedStyle(element).clipPath !== 'none' ||
+      !element.checkVisibility();
     const hides = (element: Element): boolean =>
       /hidden|clip/.test(getComputedStyle(element).overflowX);
     const scrolls = (element: Element): boolean =>
@@ -101,7 +103,7 @@ export const faultsOf = (page: Page): Promise<LayoutFaults> =>
     };
     const squeezed = [...root.querySelectorAll('button, thead th, .badge')]
       .filter((element) => !isUnseen(element))
-      .filter((element) => linesOf(element) > element.textContent!.trim().split(/\s+/).length)
+      .filter((element) => linesOf(element) > element.textContent!.trim().split(/[\s-]+/).length)
       .map(short);
     // Links in text and tables are exempt: they are as high as their line.
     const small = boxes

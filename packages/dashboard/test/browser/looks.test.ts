@@ -48,6 +48,10 @@ describe.each([
         await page.screenshot({ path, fullPage: true });
       }
       expect(await faultsOf(page), theme).toEqual(NO_FAULTS);
+      if (device === 'phone' && !['sign-in', 'find'].includes(view.name)) {
+        const { height } = (await page.locator('header').boundingBox())!;
+        expect(height, 'the header is one row').toBeLessThan(60);
+      }
       const rules = theme === 'light' ? undefined : ['color-contrast'];
       expect(await barriersIn(page, rules), theme).toEqual([]);
     }

@@ -104,7 +104,7 @@ describe('keys with markup', () => {
     }
     await go(page, `#/denials?${new URLSearchParams({ policy: NAME })}`);
     await page.getByText(`The policy ${NAME} no longer exists.`).waitFor();
-    expect(await page.getByLabel('Policy').inputValue()).toBe(NAME);
+    expect(await page.getByLabel('Policy', { exact: true }).inputValue()).toBe(NAME);
     expect(await planted()).toEqual([]);
   });
 

@@ -202,7 +202,7 @@ describe('a session', () => {
     await page.getByRole('heading', { level: 1, name: 'Recent denials' }).waitFor();
     await isLive(page);
     expect(page.url()).toBe(`${url}/dashboard/#/denials?policy=few`);
-    expect(await page.getByLabel('Policy').inputValue()).toBe('few');
+    expect(await page.getByLabel('Policy', { exact: true }).inputValue()).toBe('few');
   });
 
   test('a revoked session closes an open dialog', async () => {

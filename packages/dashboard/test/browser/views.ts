@@ -6,6 +6,9 @@ import { go, isLive } from './stage.ts';
 
 export const TOKEN = 'correct-horse-battery-staple';
 
+/** Reversed text, a line break and right-to-left letters. */
+const ODD_KEY = 'user\u202e:drowssap\n \u05d0\u05d1\u05d2';
+
 const LONG_KEY = `tenant:${'0123456789abcdef'.repeat(12)}`;
 
 /** Services with traffic, without traffic, without policies and with an admin token. */
@@ -18,7 +21,8 @@ export interface Scenes {
 }
 
 export async function startScenes(): Promise<Scenes> {
-  const busy = await startRunning({ config: { policies: POLICIES } });
+  const settings = { grafanaUrl: 'https://grafana.example/d/sluice' };
+  const busy = await startRunning({ config: { policies: POLICIES }, settings });
   const quiet = await startRunning({ config: { policies: [policy('perMinute', 5, '1m')] } });
   const bare = await startRunning();
   const closed = await startRunning({ settings: { adminToken: TOKEN } });
@@ -28,10 +32,12 @@ export async function startScenes(): Promise<Scenes> {
     { key: 'user:1', limit: 500, reason: 'a migration that takes a while, agreed with support' },
     { key: 'team:*', limit: 50, expiresInMs },
     { key: LONG_KEY, limit: 1 },
+    { key: ODD_KEY, limit: 2, reason: ODD_KEY },
   ];
   for (const each of overrides) await busy.post('/v1/overrides', { policy: 'perMinute', ...each });
   for (let call = 0; call < 8; call++) {
     await busy.post('/v1/check', { policy: 'perMinute', key: LONG_KEY });
+    await busy.post('/v1/check', { policy: 'perMinute', key: ODD_KEY });
   }
   return {
     ...{ busy, quiet, bare, closed },
@@ -74,6 +80,30 @@ export const VIEWS: readonly View[] = [
       for (const summary of await page.locator('summary').all()) await summary.click();
       await page.getByRole('table', { name: /^Calls per second/ }).waitFor();
     },
+  },
+  {
+    ...{ name: 'overview-day', isAlike: true, of: 'busy', hash: '#/overview?range=1440' },
+    ready: async (page) => {
+      await page.getByRole('img', { name: /^Calls per minute/ }).waitFor();
+      await page.getByRole('table', { name: 'Policies' }).waitFor();
+    },
+  },
+  {
+    ...{ name: 'find', isAlike: true, of: 'busy', hash: '#/denials?policy=parts' },
+    ready: async (page) => {
+      const button = page.getByRole('button', { name: 'Find a key' });
+      if (await button.isVisible()) await button.click();
+      await page.getByLabel('Key to find').fill(ODD_KEY);
+    },
+  },
+  {
+    ...{
+      name: 'key-odd',
+      isAlike: true,
+      of: 'busy',
+      hash: `#/key/perMinute/${encodeURIComponent(ODD_KEY)}`,
+    },
+    ready: (page) => page.locator('.window svg').waitFor(),
   },
   {
     ...{ name: 'policy', of: 'busy', hash: '#/policy/perMinute?range=1' },
@@ -152,11 +182,15 @@ export const VIEWS: readonly View[] = [
     ready: (page) => page.getByLabel('Admin token').waitFor(),
   },
   {
-    ...{ name: 'lost', of: 'quiet', hash: '#/overview' },
+    ...{ name: 'lost', of: 'busy', hash: '#/overview' },
     ready: async (page) => {
+      await drawn(page);
       await page.route('**/v1/**', (route) => route.abort());
-      await page.reload();
+      // Another filter reopens the stream.
+      await go(page, '#/denials?key=x');
       await page.locator('.connection.lost').waitFor();
+      await go(page, '#/overview?range=1');
+      await page.getByText(/Data as of/).waitFor();
     },
   },
 ];

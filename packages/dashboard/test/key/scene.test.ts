@@ -13,16 +13,17 @@ function scene<S>(
   fields: Partial<KeyReport>,
   nowMs = NOW_MS,
   policy?: Partial<PolicyDefinition>,
+  earlierMs = nowMs,
 ): S {
   const current = report({
-    ...{ windowMs: WINDOW_MS, atMs: NOW_MS, entryCount: fields.entries?.length ?? 0 },
+    ...{ windowMs: WINDOW_MS, atMs: nowMs, entryCount: fields.entries?.length ?? 0 },
     ...fields,
   });
   const params = paramsOf(current, policy as PolicyDefinition);
   const history = new KeyHistory();
+  if (earlierMs !== nowMs) history.addReport({ ...current, atMs: earlierMs }, params);
   history.addReport(current, params);
-  const described = describeAt(current, params, nowMs);
-  return buildScene(described, params, current, history, nowMs) as S;
+  return buildScene(describeAt(current, params), params, current, history) as S;
 }
 
 describe('the scene of a log', () => {
@@ -73,7 +74,7 @@ describe('the scene of clock-aligned windows', () => {
     expect(now.bars).toMatchObject([{ startMs: NOW_MS, cost: 7 }]);
     expect([now.solidFromMs, now.limit, now.top]).toEqual([NOW_MS, 10, 10]);
     expect(now.boundaries).toEqual([NOW_MS - WINDOW_MS, NOW_MS, NOW_MS + WINDOW_MS]);
-    const next = scene<BarScene>(fields, NOW_MS + WINDOW_MS);
+    const next = scene<BarScene>(fields, NOW_MS + WINDOW_MS, undefined, NOW_MS);
     expect(next.solidFromMs).toBe(NOW_MS + WINDOW_MS);
     expect(next.bars).toEqual([{ startMs: NOW_MS, cost: 7 }]);
   });

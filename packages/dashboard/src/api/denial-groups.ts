@@ -1,0 +1,47 @@
+/** Live denials, grouped by policy and key. */
+import type { Denial } from './types.ts';
+
+export interface DenialGroup {
+  /** Identifies the group. */
+  readonly id: string;
+  /** The last denial. */
+  readonly last: Denial;
+  /** Number of denials received. */
+  readonly count: number;
+}
+
+/** Groups kept. The one whose last denial is the oldest is dropped first. */
+export const MAX_GROUPS = 500;
+
+const idOf = ({ policy, key, shadow }: Denial): string =>
+  JSON.stringify([policy, key, shadow === true]);
+
+export class DenialGroups {
+  /** In the order of the last denial, oldest first. */
+  readonly #groups = new Map<string, DenialGroup>();
+  /** Number of denials in all groups, including dropped ones. */
+  received = 0;
+  /** Number of groups dropped. */
+  dropped = 0;
+
+  add(denials: readonly Denial[]): void {
+    for (const last of denials) {
+      const id = idOf(last);
+      const count = 1 + (last.repeats ?? 0);
+      const before = this.#groups.get(id)?.count ?? 0;
+      this.#groups.delete(id);
+      this.#groups.set(id, { id, last, count: before + count });
+      this.received += count;
+    }
+    for (const id of this.#groups.keys()) {
+      if (this.#groups.size <= MAX_GROUPS) break;
+      this.#groups.delete(id);
+      this.dropped++;
+    }
+  }
+
+  /** Returns the groups, newest first. */
+  list(): readonly DenialGroup[] {
+    return [...this.#groups.values()].reverse();
+  }
+}
