@@ -214,6 +214,7 @@ class OverviewPage implements Page {
       ${dataTable({
         summary: 'Fullest keys as a table',
         caption,
+        asOfMs: lastMs + stepMs,
         ...heatTable(rows, span),
       })}
     `;

@@ -208,6 +208,7 @@ class PolicyPage implements Page {
             ${fullestKey(
               policy.name,
               heatCells(series, shown.lastMs, range.seconds, shown.stepMs),
+              shown.lastMs + shown.stepMs,
             )}`
       }
     </section>`;
@@ -297,7 +298,11 @@ class PolicyPage implements Page {
   }
 }
 
-const fullestKey = (name: string, cells: readonly HeatCell[]): TemplateResult => html`<h3>
+const fullestKey = (
+  name: string,
+  cells: readonly HeatCell[],
+  asOfMs: number,
+): TemplateResult => html`<h3>
     Fullest key over time
   </h3>
   ${heatStrip(name, cells)} ${heatLegend()}
@@ -305,6 +310,7 @@ const fullestKey = (name: string, cells: readonly HeatCell[]): TemplateResult =>
     summary: 'Fullest key as a table',
     caption: `Fullest key of ${name} over time`,
     heads: ['From', 'Fullest key, and denials'],
+    asOfMs,
     rows: () =>
       cells
         .filter(({ isKnown }) => isKnown)

@@ -59,6 +59,7 @@ export const chart = (figure: ChartFigure): TemplateResult => html`<figure
     ${dataTable({
       caption: figure.label,
       heads: ['Time', ...figure.lines.map(({ label }) => label)],
+      asOfMs: endMs(figure),
       rows: () => tableRows(figure),
     })}
   </figure>`;
@@ -75,6 +76,12 @@ const valueText = ({ format }: ChartFigure, value: number | null | undefined): s
 
 const timeTextOf = ({ timeText = clockText }: ChartFigure, time: number): string =>
   timeText(time * 1000);
+
+/** Returns the end of the newest step. */
+function endMs({ times }: ChartFigure): number {
+  const [last = 0, before = last] = times.slice(-2).reverse();
+  return (2 * last - before) * 1000;
+}
 
 /** Returns the index of the first time with a known value, or the number of times. */
 function firstKnown({ times, lines }: ChartFigure): number {

@@ -5,7 +5,6 @@
 import { html, nothing, type TemplateResult } from 'lit-html';
 import { AsyncDirective } from 'lit-html/async-directive.js';
 import { directive } from 'lit-html/directive.js';
-import { nowMs } from '../clock.ts';
 import { clockText } from './format.ts';
 
 export interface TableContent {
@@ -13,12 +12,13 @@ export interface TableContent {
   /** Label of the control that opens the table (default: `As a table`). */
   readonly summary?: string;
   readonly heads: readonly string[];
+  /** The end of the newest data, in ms by the service's clock. */
+  readonly asOfMs: number;
   /** Called when the table is opened or refreshed. The first cell of a row is its header. */
   readonly rows: () => readonly (readonly string[])[];
 }
 
 interface Snapshot {
-  readonly atMs: number;
   readonly content: TableContent;
   readonly rows: unknown;
 }
@@ -35,9 +35,9 @@ class DataTable extends AsyncDirective {
     </details>`;
   }
 
-  #table({ atMs, content, rows }: Snapshot): unknown {
+  #table({ content, rows }: Snapshot): unknown {
     return html`<p class="row hint">
-        As of ${clockText(atMs)}.
+        As of ${clockText(content.asOfMs)}.
         <button type="button" class="quiet small" @click=${() => this.#takeSnapshot()}>
           Refresh
         </button>
@@ -65,7 +65,7 @@ class DataTable extends AsyncDirective {
         ${cells.map((cell) => html`<td class="number">${cell}</td>`)}
       </tr>`,
     );
-    this.#snapshot = { atMs: nowMs(), content, rows };
+    this.#snapshot = { content, rows };
     this.setValue(this.render(content));
   }
 
