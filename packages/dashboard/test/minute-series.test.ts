@@ -16,8 +16,13 @@ const report = (minutes: number): SeriesReport => {
 
 function setUp() {
   const listeners = new Set<() => void>();
+  let changed = (): void => {};
   const feed = {
     nowMs: START_MS,
+    onChanged: (listener: () => void) => {
+      changed = listener;
+      return () => {};
+    },
     listen: (listener: () => void) => {
       listeners.add(listener);
       return () => listeners.delete(listener);
@@ -30,7 +35,7 @@ function setUp() {
     for (const listener of listeners) listener();
     await Promise.resolve();
   };
-  return { series, fetch, tick };
+  return { series, fetch, tick, change: () => changed() };
 }
 
 test('minutes are loaded only while a page shows them, and once per minute', async () => {
@@ -49,6 +54,21 @@ test('minutes are loaded only while a page shows them, and once per minute', asy
   series.stop();
   await tick(START_MS + 1_200_000);
   expect(fetch).toHaveBeenCalledTimes(4);
+});
+
+test('minutes are loaded again after an error and after a reconnection', async () => {
+  const { series, fetch, tick, change } = setUp();
+  fetch.mockRejectedValueOnce(new Error('The service is unreachable'));
+  series.show(60);
+  await vi.waitFor(() => expect(series.problem?.message).toMatch(/unreachable/));
+  await tick(START_MS + 1000);
+  await vi.waitFor(() => expect(series.value).toBeDefined());
+  expect(series.problem).toBeUndefined();
+  await tick(START_MS + 2000);
+  expect(fetch).toHaveBeenCalledTimes(2);
+  change();
+  await tick(START_MS + 3000);
+  expect(fetch).toHaveBeenCalledTimes(3);
 });
 
 test('minutes of another range are not shown while the new ones load', async () => {

@@ -9,16 +9,24 @@ const MINUTE_MS = 60_000;
 export class MinuteSeries {
   readonly #feed: Feed;
   readonly #query: PolledQuery<Timeline>;
-  readonly #stopListening: () => void;
+  readonly #stops: readonly (() => void)[];
   /** Undefined if the page shows no minutes. */
   #minutes: number | undefined = undefined;
   /** The minute in which the counts were last requested. */
   #requested = 0;
+  #isLoading = false;
 
   constructor(feed: Feed, fetch: (minutes: number) => Promise<SeriesReport>, redraw: () => void) {
     this.#feed = feed;
     this.#query = new PolledQuery(async () => Timeline.of(await fetch(this.#minutes ?? 1)), redraw);
-    this.#stopListening = feed.listen(() => this.#refreshIfOld());
+    this.#stops = [
+      feed.listen(() => this.#refreshIfOld()),
+      // Also after a reconnection, possibly to a restarted service.
+      feed.onChanged(() => {
+        this.#requested = 0;
+      }),
+      () => this.#query.cancel(),
+    ];
   }
 
   /** Undefined until the counts are loaded. */
@@ -45,15 +53,20 @@ export class MinuteSeries {
     this.#refreshIfOld();
   }
 
+  /** Loads the counts if a minute has ended since, or if the last request failed. */
   #refreshIfOld(): void {
     const minute = Math.floor(this.#feed.nowMs / MINUTE_MS);
-    if (this.#minutes === undefined || minute === this.#requested) return;
+    const isNew = minute !== this.#requested;
+    const isFailed = this.problem !== undefined && !this.#isLoading;
+    if (this.#minutes === undefined || !(isNew || isFailed)) return;
     this.#requested = minute;
-    void this.#query.refresh();
+    this.#isLoading = true;
+    void this.#query.refresh().then(() => {
+      this.#isLoading = false;
+    });
   }
 
   stop(): void {
-    this.#stopListening();
-    this.#query.cancel();
+    for (const stop of this.#stops) stop();
   }
 }
