@@ -36,7 +36,13 @@ export const emptyCounts = (steps: number): Counts => ({
   fullest: new Array(steps).fill(null),
 });
 
-class Sums {
+/** Recorded steps, and the index of each in the result. */
+export interface Steps {
+  readonly steps: readonly number[];
+  readonly places: readonly number[];
+}
+
+export class Sums {
   allowed = 0;
   denied = 0;
   shadowAllowed = 0;
@@ -44,6 +50,16 @@ class Sums {
   degraded = 0;
   /** In ten-thousandths, or NO_KEY. */
   fullest = NO_KEY;
+
+  add(sums: Sums): void {
+    this.allowed += sums.allowed;
+    this.denied += sums.denied;
+    this.shadowAllowed += sums.shadowAllowed;
+    this.shadowDenied += sums.shadowDenied;
+    this.degraded += sums.degraded;
+    if (sums.fullest === NO_KEY) return;
+    this.fullest = this.fullest === NO_KEY ? sums.fullest : Math.max(this.fullest, sums.fullest);
+  }
 
   get isQuiet(): boolean {
     const { allowed, denied, shadowAllowed, shadowDenied, degraded, fullest } = this;
@@ -108,10 +124,12 @@ class Block {
   }
 
   activity(at: number): number {
-    let count = this.#usual[at * USUAL] + this.#usual[at * USUAL + 1];
-    for (let column = 0; column < RARE; column++) count += this.#rare?.[at * RARE + column] ?? 0;
+    const usual = this.#usual;
+    const rare = this.#rare;
+    let count = usual[at * USUAL] + usual[at * USUAL + 1];
+    if (rare !== undefined) count += rare[at * RARE] + rare[at * RARE + 1] + rare[at * RARE + 2];
     // A limit that was released because another limit of its check denied is in none of the counts.
-    return count === 0 && this.#usual[at * USUAL + 2] !== NO_KEY ? 0.001 : count;
+    return count === 0 && usual[at * USUAL + 2] !== NO_KEY ? 0.001 : count;
   }
 }
 
@@ -134,38 +152,60 @@ class BlockRing {
     else if (!sums.isQuiet) this.#blocks[place]!.add(step % BLOCK_STEPS, sums);
   }
 
-  #blockOf(step: number): Block | undefined {
-    const number = Math.floor(step / BLOCK_STEPS);
-    const block = this.#blocks[number % this.#blocks.length];
-    return block?.number === number ? block : undefined;
-  }
-
-  addTo(counts: Counts, to: number, step: number): void {
-    this.#blockOf(step)?.addTo(counts, to, step % BLOCK_STEPS);
+  addTo(counts: Counts, { steps, places }: Steps): void {
+    for (const [at, step] of steps.entries()) {
+      const number = Math.floor(step / BLOCK_STEPS);
+      const block = this.#blocks[number % this.#blocks.length];
+      if (block?.number === number) block.addTo(counts, places[at], step % BLOCK_STEPS);
+    }
   }
 
   /** Returns the number of decisions; a fraction if the policy only released limits. */
-  activity(step: number): number {
-    return this.#blockOf(step)?.activity(step % BLOCK_STEPS) ?? 0;
+  activity({ steps }: Steps): number {
+    let count = 0;
+    let number = Number.NaN;
+    let block: Block | undefined;
+    // Finds a block once for its consecutive steps: there may be 1,440 steps of 1,000 policies.
+    for (let at = 0; at < steps.length; at++) {
+      const row = steps[at] - number * BLOCK_STEPS;
+      if (!(row >= 0 && row < BLOCK_STEPS)) {
+        number = Math.floor(steps[at] / BLOCK_STEPS);
+        const found = this.#blocks[number % this.#blocks.length];
+        block = found?.number === number ? found : undefined;
+      }
+      if (block !== undefined) count += block.activity(steps[at] - number * BLOCK_STEPS);
+    }
+    return count;
   }
 }
 
-export class Ring {
+/** Seconds and minutes of one policy, or of all together. */
+export class Rings {
   readonly second = new BlockRing(HISTORY_SECONDS);
   readonly minute = new BlockRing(HISTORY_MINUTES);
+
+  /** Stores `sums` under `second` and its minute. */
+  store(second: number, sums: Sums, isNewMinute: boolean): void {
+    this.second.write(second, sums, true);
+    this.minute.write(Math.floor(second / 60), sums, isNewMinute);
+  }
+}
+
+export class Ring extends Rings {
   readonly #counters: PolicyCounters;
   /** Values of the counters at the last read. */
   readonly #seen = new Sums();
 
   constructor(counters: PolicyCounters) {
+    super();
     this.#counters = counters;
   }
 
-  /** Stores the increase of the counters since the last read under `second` and its minute. */
-  write(second: number, isNewMinute: boolean): void {
+  /** Stores the increase of the counters since the last read, and adds it to `total`. */
+  write(second: number, isNewMinute: boolean, total: Sums): void {
     this.#read();
-    this.second.write(second, passed, true);
-    this.minute.write(Math.floor(second / 60), passed, isNewMinute);
+    this.store(second, passed, isNewMinute);
+    total.add(passed);
   }
 
   #read(): void {

@@ -14,6 +14,9 @@ import {
   HISTORY_MINUTES,
   HISTORY_SECONDS,
   Ring,
+  Rings,
+  type Steps,
+  Sums,
 } from './history-ring.ts';
 import { type DecisionCounters, NO_FULLEST, type PolicyCounters } from './policy-counters.ts';
 
@@ -78,6 +81,8 @@ export class History {
   readonly #source: HistorySource;
   readonly #clock: Clock;
   readonly #rings = new Map<string, Ring>();
+  /** The sum of all rings, so that a total does not read 1,000 rings. */
+  readonly #totals = new Rings();
   readonly #seconds = new RecordedSteps(HISTORY_SECONDS);
   readonly #minutes = new RecordedSteps(HISTORY_MINUTES);
   /** Histogram buckets of decision durations at each index. */
@@ -155,6 +160,7 @@ export class History {
     const place = second % HISTORY_SECONDS;
     this.#seconds.add(second);
     const isNewMinute = this.#minutes.add(Math.floor(second / 60));
+    const total = new Sums();
     for (const [label, counters] of this.#source.counters.entries()) {
       let ring = this.#rings.get(label);
       if (ring === undefined) {
@@ -162,8 +168,9 @@ export class History {
         ring = new Ring(counters);
         this.#rings.set(label, ring);
       }
-      ring.write(second, isNewMinute);
+      ring.write(second, isNewMinute, total);
     }
+    this.#totals.store(second, total, isNewMinute);
     for (let bucket = 0; bucket < BUCKETS; bucket++) {
       let count = 0;
       for (const { buckets } of this.#source.durations.values()) count += buckets[bucket];
@@ -172,49 +179,46 @@ export class History {
     }
   }
 
-  /** Calls `use` with each recorded second or minute of a span, and the index of its step. */
-  #each({ startMs, seconds, stepMs = STEP_MS }: Span, use: (at: number, step: number) => void) {
+  /** Returns the recorded seconds or minutes of a span, and the index of the step of each. */
+  #recorded({ startMs, seconds, stepMs = STEP_MS }: Span): Steps {
     const [unitMs, recorded] =
       stepMs < MINUTE_MS ? [STEP_MS, this.#seconds] : [MINUTE_MS, this.#minutes];
     const first = Math.floor(startMs / unitMs);
     const unitsPerStep = stepMs / unitMs;
     const units = (seconds * STEP_MS) / unitMs;
-    for (let unit = 0; unit < units; unit++) {
-      if (recorded.has(first + unit)) use(Math.floor(unit / unitsPerStep), first + unit);
-    }
+    const all = Array.from({ length: units }, (_, unit) => unit).filter((unit) =>
+      recorded.has(first + unit),
+    );
+    return {
+      steps: all.map((unit) => first + unit),
+      places: all.map((unit) => Math.floor(unit / unitsPerStep)),
+    };
   }
 
   /** Returns the number of decisions of each policy with traffic. */
   activity(span: Span): readonly (readonly [name: string, count: number])[] {
     const unit = unitOf(span);
-    const all = [...this.#rings].map(([name, ring]) => {
-      let count = 0;
-      this.#each(span, (_, step) => {
-        count += ring[unit].activity(step);
-      });
-      return [name, count] as const;
-    });
+    const steps = this.#recorded(span);
+    const all = [...this.#rings].map(([name, ring]) => [name, ring[unit].activity(steps)] as const);
     return all.filter(([, count]) => count > 0);
   }
 
   /** Returns the counts of all policies together. */
   total(span: Span): Counts {
     const counts = emptyCounts(stepsOf(span));
-    const unit = unitOf(span);
-    for (const ring of this.#rings.values()) {
-      this.#each(span, (at, step) => ring[unit].addTo(counts, at, step));
-    }
+    this.#totals[unitOf(span)].addTo(counts, this.#recorded(span));
     return counts;
   }
 
   /** Returns the counts of those of the named policies that have had traffic. */
   policies(span: Span, names: Iterable<string>): readonly PolicyCounts[] {
     const unit = unitOf(span);
+    const steps = this.#recorded(span);
     return [...names].flatMap((name) => {
       const ring = this.#rings.get(name);
       if (ring === undefined) return [];
       const counts = emptyCounts(stepsOf(span));
-      this.#each(span, (at, step) => ring[unit].addTo(counts, at, step));
+      ring[unit].addTo(counts, steps);
       return [{ name, ...counts }];
     });
   }
@@ -222,10 +226,11 @@ export class History {
   /** Returns the histogram buckets of decision durations of each second. */
   durations({ startMs, seconds }: Span): readonly (readonly number[])[] {
     const all = Array.from({ length: seconds }, () => new Array<number>(BUCKETS).fill(0));
-    this.#each({ startMs, seconds }, (at, second) => {
+    const { steps, places } = this.#recorded({ startMs, seconds });
+    for (const [at, second] of steps.entries()) {
       const place = second % HISTORY_SECONDS;
-      all[at] = [...this.#durations.subarray(place * BUCKETS, (place + 1) * BUCKETS)];
-    });
+      all[places[at]] = [...this.#durations.subarray(place * BUCKETS, (place + 1) * BUCKETS)];
+    }
     return all;
   }
 }
