@@ -24,6 +24,8 @@ const chartOf = (page: Page) => page.getByRole('img', { name: /^Calls per second
 const NAMES = POLICIES.map(({ name }) => name).sort();
 const nameIn = (cell: string): string => cell.split(' ')[0];
 
+const timeText = (timeMs: number): string => new Date(timeMs).toISOString().slice(11, 19);
+
 /** The policy table as of one second. */
 async function policiesOf(page: Page) {
   const timeOf = () => page.locator('.legend-time').textContent();
@@ -73,7 +75,7 @@ describe('the overview', () => {
     const known = await remembered(running);
     // Time before the start of the service is not in the table.
     const { json } = await running.get('/v1/series?seconds=1');
-    expect(rows.at(-1)![0]).toBe(new Date(json.sinceMs).toISOString().slice(11, 19));
+    expect(rows.at(-1)![0]).toBe(timeText(json.sinceMs));
     for (const [time, ...counts] of rows) {
       expect(counts.map(Number), time).toEqual(known.get(time)!.slice(0, 4));
     }
@@ -88,14 +90,20 @@ describe('the overview', () => {
 
   test('the policy table has the average rates of the last five seconds', async () => {
     const { time, rows } = await policiesOf(page);
+    const since = timeText((await running.get('/v1/series')).json.sinceMs);
     expect(rows.map(({ Policy }) => nameIn(Policy)).sort()).toEqual(NAMES);
     for (const { Policy, 'Allowed/s': allowed, 'Denied/s': denied } of rows) {
       const name = nameIn(Policy);
       if (name === 'idle') continue;
       const known = await remembered(running, name);
       const end = [...known.keys()].indexOf(time) + 1;
-      const last = [...known.values()].slice(end - 5, end);
-      const rateOf = (at: number): string => rateText(sum(last.map((counts) => counts[at])) / 5);
+      // Or of all seconds since the start, if there are fewer.
+      const last = [...known.values()].slice(
+        Math.max(end - 5, [...known.keys()].indexOf(since)),
+        end,
+      );
+      const rateOf = (at: number): string =>
+        rateText(sum(last.map((counts) => counts[at])) / last.length);
       const expected = name === 'shadowed' ? [rateOf(4), rateOf(2)] : [rateOf(0), rateOf(1)];
       expect([allowed, denied.split(' ')[0]], name).toEqual(expected);
     }
