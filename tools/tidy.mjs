@@ -10,9 +10,9 @@ import { execFileSync } from 'node:child_process';
 import { readFileSync, realpathSync, statSync } from 'node:fs';
 import { posix } from 'node:path';
 import { parseSync } from 'rolldown/utils';
-import { arrows } from './arrows.mjs';
+import { importRules } from './import-rules.mjs';
 
-const sourceFolders = Object.keys(arrows);
+const sourceFolders = Object.keys(importRules);
 /** Returns the src folder of the package that contains the file, or undefined. */
 const sourceOf = ({ path }) => sourceFolders.find((folder) => path.startsWith(folder));
 
@@ -164,10 +164,10 @@ function allows(row, from, to, typeOnly) {
 
 function* forbiddenArrows(file) {
   const folder = sourceOf(file);
-  const rows = arrows[folder];
+  const rows = importRules[folder];
   const from = file.path.slice(folder.length);
   const key = Object.keys(rows).find((name) => allows(name, from, from, true));
-  if (!key) return yield [1, 'has no row in the table of import arrows'];
+  if (!key) return yield [1, 'has no row in the table of import rules'];
   for (const { to, typeOnly, line } of arrowsOf(file)) {
     if (allows(rows[key], from, to, typeOnly)) continue;
     const how = allows(rows[key], from, to, true) ? ' otherwise than as types' : '';
@@ -307,7 +307,7 @@ export function plainLanguage(allowed) {
 }
 
 export const rules = [
-  ['import arrows', perFile(isSource, forbiddenArrows)],
+  ['import rules', perFile(isSource, forbiddenArrows)],
   ['no import circles', importCircles],
   ['file length', perFile(isCodeOrLua, longFile)],
   ['function length', perFile(isRun, longFunctions)],

@@ -43,7 +43,7 @@ const linesOf = (count: number) => 'const a = 1;\n'.repeat(count);
 
 test('the tests in this file cover every rule', () => {
   expect(rules.map(({ name }) => name)).toEqual([
-    'import arrows',
+    'import rules',
     'no import circles',
     'file length',
     'function length',
@@ -59,7 +59,7 @@ test('the tests in this file cover every rule', () => {
   ]);
 });
 
-describe('import arrows', () => {
+describe('import rules', () => {
   test.each([
     ['algorithms/a.ts', "import { b } from '../clock.ts';", 'algorithms/ may not import clock.ts'],
     ['stores/m/a.ts', "import '../n/b.ts';", 'stores/ may not import stores/n/b.ts'],
@@ -77,30 +77,30 @@ describe('import arrows', () => {
     ['index.ts', "export { a } from './testing/a.ts';", 'index.ts may not import testing/a.ts'],
     ['testing/a.ts', "import { a } from '../index.ts';", 'testing/ may not import index.ts'],
     ['limiter.ts', "import '../test/a.ts';", 'limiter.ts may not import ../test/a.ts'],
-    ['new.ts', '', 'has no row in the table of import arrows'],
+    ['new.ts', '', 'has no row in the table of import rules'],
   ])('%s may not contain %s', (path, text, message) => {
-    expect(foundIn('import arrows', path, text)).toEqual([`${SRC + path}:1: ${message}`]);
+    expect(foundIn('import rules', path, text)).toEqual([`${SRC + path}:1: ${message}`]);
   });
 
   test.each([
     ['api.ts', "import { type A } from './decision.ts';", 'decision.ts'],
     ['store.ts', "import { a } from './decision.ts';", 'decision.ts'],
-  ])('a type-only import arrow of %s rejects values', (path, text, target) => {
-    expect(foundIn('import arrows', path, text)).toEqual([
+  ])('a type-only import rule of %s rejects values', (path, text, target) => {
+    expect(foundIn('import rules', path, text)).toEqual([
       `${SRC + path}:1: ${path} may not import ${target} otherwise than as types`,
     ]);
     const asTypes = text.replace(/import \{(?: type)?/, 'import type {');
-    expect(foundIn('import arrows', path, asTypes)).toEqual([]);
+    expect(foundIn('import rules', path, asTypes)).toEqual([]);
   });
 
   test.each(['node:fs', 'zod', 'sluice'])('the core may not import the package %s', (name) => {
-    expect(foundIn('import arrows', 'limiter.ts', `\nimport '${name}';`)).toEqual([
+    expect(foundIn('import rules', 'limiter.ts', `\nimport '${name}';`)).toEqual([
       `${SRC}limiter.ts:2: limiter.ts may not import package ${name}`,
     ]);
   });
 
   test('an import of a computed name is rejected', () => {
-    expect(foundIn('import arrows', 'policy-registry.ts', 'await import(name);')).toHaveLength(1);
+    expect(foundIn('import rules', 'policy-registry.ts', 'await import(name);')).toHaveLength(1);
   });
 
   test.each([
@@ -113,7 +113,7 @@ describe('import arrows', () => {
     ['testing/a.ts', "import { a } from './b.ts'; import { b } from '../limiter.ts';"],
     ['clock.ts', "// import { a } from './limiter.ts';"],
   ])('%s may contain %s', (path, text) => {
-    expect(foundIn('import arrows', path, text)).toEqual([]);
+    expect(foundIn('import rules', path, text)).toEqual([]);
   });
 });
 

@@ -5,7 +5,7 @@
  * name, `node:*` is any Node.js module. Rows of the library's core list no packages, so that it
  * runs on any runtime.
  */
-export const arrows = {
+export const importRules = {
   'packages/sluice/src/': {
     'heap.ts': '',
     'clock.ts': 'heap.ts',
