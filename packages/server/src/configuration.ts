@@ -8,7 +8,7 @@ import { type Config, ConfigError, type ConfigProblem } from './config/model.ts'
 import type { DecisionService } from './decision-service.ts';
 import { DescriptorRules } from './rules/descriptor-rules.ts';
 import { RequestRules } from './rules/request-rules.ts';
-import { atOnce, inSlices } from './slices.ts';
+import { inSlices, runToEnd } from './slices.ts';
 
 export interface ReloadReport {
   readonly ok: boolean;
@@ -82,7 +82,7 @@ export class Configuration {
 
   /** Replaces the configuration at once. */
   use(config: Config): void {
-    atOnce(this.#preparing(config))();
+    runToEnd(this.#preparing(config))();
   }
 
   /** Prepares a configuration in slices. Returns a function that applies it and cannot fail. */

@@ -25,7 +25,7 @@ import type { PolicyConfig } from './config/model.ts';
 import { Overrides } from './overrides.ts';
 import { OWN_NAMES, ServedPolicies } from './policies.ts';
 import { ShadowOverrides } from './shadow-overrides.ts';
-import { atOnce } from './slices.ts';
+import { runToEnd } from './slices.ts';
 
 /** The decision of all limits of a check. */
 export interface ServiceDecision {
@@ -123,7 +123,7 @@ export class DecisionService {
 
   /** Replaces the policies. Counters are kept by name, algorithm and window. */
   use(policies: readonly PolicyConfig[]): void {
-    atOnce(this.preparing(policies))();
+    runToEnd(this.preparing(policies))();
   }
 
   /** Prepares other policies in slices. Returns a function that puts them into effect. */

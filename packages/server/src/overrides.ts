@@ -7,7 +7,7 @@ import { systemClock } from 'sluice';
 import { expected, isInteger, keyText } from 'sluice/engine';
 import { MAX_OVERRIDE, type OverrideConfig } from './config/model.ts';
 import { type IndexedPattern, mostSpecific, PatternIndex } from './pattern-index.ts';
-import { atOnce } from './slices.ts';
+import { runToEnd } from './slices.ts';
 
 export interface Override extends OverrideConfig {
   /** A reload replaces those of the files; those of the API stay. */
@@ -166,7 +166,7 @@ export class Overrides {
 
   /** Replaces the overrides of the files. Throws, without a change, if one is invalid. */
   useFile(overrides: readonly OverrideConfig[]): void {
-    atOnce(this.preparingFile(overrides))();
+    runToEnd(this.preparingFile(overrides))();
   }
 
   /** Prepares the overrides of the files in slices. Returns the function that applies them. */

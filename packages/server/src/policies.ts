@@ -4,7 +4,7 @@ import { type CostFields, expected, PolicyRegistry } from 'sluice/engine';
 import type { PolicyConfig } from './config/model.ts';
 import type { Overrides } from './overrides.ts';
 import { ShadowOverrides } from './shadow-overrides.ts';
-import { atOnce } from './slices.ts';
+import { runToEnd } from './slices.ts';
 
 /** Prefix of names that are reserved for the service. */
 export const OWN_NAMES = 'sluice.';
@@ -29,7 +29,7 @@ export class ServedPolicies extends PolicyRegistry {
   ) {
     super({ [`${OWN_NAMES}none`]: '1/1s' });
     this.#shadowOverrides = shadowOverrides;
-    atOnce(this.adding(configs, overrides));
+    runToEnd(this.adding(configs, overrides));
   }
 
   /** Adds policies in slices. */

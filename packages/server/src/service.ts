@@ -143,7 +143,7 @@ export async function startService(options: ServiceOptions): Promise<Service> {
   group.join(decisionService, configuration);
   const router = routes(app);
   const server = new HttpServer(router, access, certificates, log, metrics);
-  metrics.readTraffic(server);
+  metrics.setTraffic(server);
   await learnEnded(app);
   const grpc = await startGrpc(app).catch(async (error) => {
     await overridesFile?.close();

@@ -18,8 +18,8 @@ export async function inSlices<T>(work: Generator<void, T>): Promise<T> {
   }
 }
 
-/** Runs the work without a pause, for a process that does not serve yet. */
-export function atOnce<T>(work: Generator<void, T>): T {
+/** Runs the work without a pause, for a process that does not accept requests yet. */
+export function runToEnd<T>(work: Generator<void, T>): T {
   for (;;) {
     const { done, value } = work.next();
     if (done) return value;

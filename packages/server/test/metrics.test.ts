@@ -242,7 +242,7 @@ describe('jointMetricsText', () => {
     for (const { decisionService, metrics } of group) {
       decisionService.decide(decisionService.limits([{ policy: 'few', key: 'a' }]));
       metrics.decided('grpc', 1);
-      metrics.answered('/v1/check', 200, 5);
+      metrics.responded('/v1/check', 200, 5);
     }
     const parts = await Promise.all(group.map(({ metrics }) => metrics.data()));
     const text = await jointMetricsText(JSON.parse(JSON.stringify(parts)));

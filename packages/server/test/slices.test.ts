@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { atOnce, inSlices } from '../src/slices.ts';
+import { inSlices, runToEnd } from '../src/slices.ts';
 
 function* busy(rounds: number): Generator<void, number> {
   let sum = 0;
@@ -21,7 +21,7 @@ describe('inSlices', () => {
     setImmediate(turn);
     const result = await inSlices(busy(2000));
     isOver = true;
-    expect(result).toBe(atOnce(busy(2000)));
+    expect(result).toBe(runToEnd(busy(2000)));
     expect(turns).toBeGreaterThan(5);
   });
 

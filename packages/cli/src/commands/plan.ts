@@ -126,7 +126,7 @@ export const plan: Command = {
     ),
     new Option(
       '--max-denied-clients <share>',
-      'exit with 1 if more clients are denied: 0.1% or a number',
+      'exit with 1 if more clients than this are denied, such as 0.1% or 20',
     ).argParser(thresholdValue),
     new Option('--max-denied-ordinary <share>', 'the same for ordinary clients').argParser(
       thresholdValue,

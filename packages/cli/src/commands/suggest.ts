@@ -75,7 +75,7 @@ export const suggest: Command = {
   options: () => [
     new Option(
       '--window <duration>',
-      'window of the limit (default: eight from 1s to 1d)',
+      'window of the limit (default: eight windows from 1s to 1d)',
     ).argParser(durationValue),
     new Option('--out <file>', 'write the policy to a file instead of printing it'),
     reportOption(),

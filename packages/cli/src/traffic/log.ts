@@ -67,7 +67,7 @@ export const logOptions = (): readonly Option[] => [
   ).argParser(durationValue),
   new Option(
     '--column <mapping>',
-    'column or JSON member of a field, such as time=when; repeatable',
+    'read a field from this column or JSON member, such as time=when; repeatable',
   ).argParser(columnValue),
   new Option('--json', 'print the result as JSON'),
 ];

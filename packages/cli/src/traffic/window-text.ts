@@ -15,7 +15,7 @@ interface View {
   readonly windows: number;
 }
 
-/** The time that the algorithm counts: a sliding window, or one or two clock-aligned ones. */
+/** Returns the time range to draw: a sliding window, or one or two clock-aligned windows. */
 function viewOf(explained: Explanation): View {
   const { atMs, windowMs } = explained;
   const description = describeExplanation(explained);

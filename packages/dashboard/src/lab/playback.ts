@@ -13,7 +13,7 @@ export class Playback {
   readonly #moved: (isChosen: boolean) => void;
   readonly #player: Player;
   #result!: LabResult;
-  /** Undefined: the fullest window of all algorithms. */
+  /** Undefined until the user chooses one. Until then, the fullest window is shown. */
   #position: Position | undefined = undefined;
   /** The call under the pointer. */
   #pointed: number | undefined = undefined;
@@ -42,7 +42,8 @@ export class Playback {
     const call = Number(query.call);
     const at = Number(query.at);
     if (Number.isSafeInteger(call) && call >= 1 && call <= calls.length) this.#choose(call - 1);
-    else if (Number.isSafeInteger(at) && at >= 0 && at <= endMs - startMs) this.#look(startMs + at);
+    else if (Number.isSafeInteger(at) && at >= 0 && at <= endMs - startMs)
+      this.#moveTo(startMs + at);
     else if (query.call !== undefined || query.at !== undefined) {
       return 'Expected `call` or `at` to be a position in this traffic';
     }
@@ -95,7 +96,7 @@ export class Playback {
       <label for="lab-at">Window ends at</label>
       <input id="lab-at" type="range" min="0" max=${endMs - startMs} step="1"
         .value=${String(sinceMs)} aria-valuetext=${sinceText(sinceMs)}
-        @input=${(event: Event) => this.#slid(() => this.#look(startMs + sliderValue(event)))} />
+        @input=${(event: Event) => this.#slid(() => this.#moveTo(startMs + sliderValue(event)))} />
       <span class="mono">${sinceText(sinceMs)}</span>
     </div>`;
   }
@@ -125,7 +126,7 @@ export class Playback {
     return last < 0 ? undefined : last;
   }
 
-  #look(atMs: number): void {
+  #moveTo(atMs: number): void {
     this.#position = { atMs, call: this.#callAt(atMs) };
   }
 
@@ -135,7 +136,7 @@ export class Playback {
 
   #seek(part: number): void {
     const { startMs, endMs } = this.#result.traffic;
-    this.#look(Math.round(startMs + part * (endMs - startMs)));
+    this.#moveTo(Math.round(startMs + part * (endMs - startMs)));
     this.#moved(part === 1);
   }
 

@@ -15,8 +15,8 @@ export class WidthObserver {
   }
 
   /**
-   * Callback for the `ref` directive. It must be the same function on each render, because lit-html
-   * calls a new one again.
+   * Callback for the `ref` directive. It must be the same function on each render: lit-html calls a
+   * callback again if it is a different function than before.
    */
   readonly observe = (element: Element | undefined): void => {
     this.#observer.disconnect();

@@ -7,7 +7,7 @@
 import { systemClock } from 'sluice';
 import type { MetricsData } from '../observe/metrics.ts';
 
-/** Counts of the last 5 s at most are lost if a worker exits. */
+/** Interval of reading. If a worker exits, at most its counts of the last 5 s are lost. */
 const READ_MS = 5000;
 /** Maximum number of label combinations kept of exited workers, per metric. */
 const MAX_SERIES = 20_000;

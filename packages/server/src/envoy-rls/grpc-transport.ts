@@ -1,8 +1,8 @@
 /**
- * HTTP/2 for gRPC: connections with the same timeouts as HTTP, and graceful shutdown in two steps.
- * A first GOAWAY announces it and rejects no call. When the client acknowledges a ping, all calls
- * that it sent before the announcement have arrived. Then a second GOAWAY names the last call, and
- * the connection ends when all are complete.
+ * HTTP/2 connections for gRPC, with timeouts and graceful shutdown. A connection is shut down in two
+ * steps. A first GOAWAY announces the shutdown and rejects no call. A ping follows: when the client
+ * acknowledges it, all calls that it sent before the announcement have arrived. Then a second GOAWAY
+ * names the last call, and the connection ends when all calls are complete.
  */
 import {
   constants,
@@ -33,20 +33,24 @@ export const GRPC_BOUNDS = {
   beginMs: 10_000,
   /** A connection without calls gets a GOAWAY after this time. */
   idleMs: 60_000,
-  /** A connection without calls is pinged after this time; no reply for as long again ends it. */
+  /** A connection without calls is pinged after this time. This is also the timeout of the ping. */
   pingMs: 5000,
-  /** A client that reads nothing of its responses for this time, or up to twice as long, is cut. */
+  /**
+   * If a client reads nothing of its pending responses for this time, its connection is closed, at
+   * the latest after twice this time.
+   */
   stalledMs: 45_000,
+  /** Interval at which the timeouts of all connections are checked. */
   sweepMs: 2000,
 };
 
-/** On shutdown, timeout for the acknowledgement of the first GOAWAY, or half of the drain time. */
+/** Timeout for the acknowledgement of the first GOAWAY, but at most half of the drain time. */
 const ACKNOWLEDGE_MS = 1000;
 /** Timeout for the client to close a connection after the end of its session. */
 const ENDING_MS = 1000;
 /** The highest stream number: a GOAWAY with it rejects no call. */
 const MAX_STREAM_ID = 2 ** 31 - 1;
-/** On shutdown, connections of the backlog are accepted for this long, or half the drain time. */
+/** On shutdown, the backlog is accepted for this long, but at most half of the drain time. */
 const LISTEN_MS = 1000;
 
 interface Connection {

@@ -1,6 +1,6 @@
 /**
- * The JSON mapping of the protocol buffers: fields in either spelling, numbers also as strings,
- * enums by name or number. Unknown fields are rejected.
+ * The JSON mapping of the protocol buffers: fields in snake_case or lowerCamelCase, numbers also as
+ * strings, enums by name or number. Unknown fields are rejected.
  */
 import { badRequest, type HttpError } from '../http/request-context.ts';
 import {
@@ -19,7 +19,7 @@ type Reader<T> = (value: unknown, pointer: string) => T;
 
 const MAX_UINT64 = 2 ** 64;
 
-function wrong(what: string, value: unknown, pointer: string): HttpError {
+function invalid(what: string, value: unknown, pointer: string): HttpError {
   const received = value === undefined ? 'nothing' : JSON.stringify(value).slice(0, 60);
   return badRequest('ERR_INVALID_BODY', `Expected ${what}, got \`${received}\``, pointer);
 }
@@ -35,7 +35,7 @@ function object<T>(what: string, fields: { readonly [Name in keyof T]-?: Reader<
   const readers = new Map<string, Reader<unknown>>(Object.entries(fields));
   return (value: unknown, pointer: string): T => {
     if (typeof value !== 'object' || value === null || Array.isArray(value)) {
-      throw wrong(`${what} to be an object`, value, pointer);
+      throw invalid(`${what} to be an object`, value, pointer);
     }
     const read = new Map<string, unknown>();
     for (const [given, field] of Object.entries(value)) {
@@ -43,9 +43,9 @@ function object<T>(what: string, fields: { readonly [Name in keyof T]-?: Reader<
       const at = `${pointer}/${escaped(given)}`;
       const reader = readers.get(name);
       if (reader === undefined || (given !== name && given.toLowerCase() !== given)) {
-        throw wrong(`${what} to have only ${[...readers.keys()].join(', ')}`, given, at);
+        throw invalid(`${what} to have only ${[...readers.keys()].join(', ')}`, given, at);
       }
-      if (read.has(name)) throw wrong(`${what} to have \`${name}\` once`, given, at);
+      if (read.has(name)) throw invalid(`${what} to have \`${name}\` once`, given, at);
       // In the JSON mapping, null means a missing field.
       if (field !== null) read.set(name, reader(field, at));
     }
@@ -55,9 +55,9 @@ function object<T>(what: string, fields: { readonly [Name in keyof T]-?: Reader<
 
 function list<T>(what: string, most: number, reader: Reader<T>): Reader<readonly T[]> {
   return (value, pointer) => {
-    if (!Array.isArray(value)) throw wrong(`${what} to be an array`, value, pointer);
+    if (!Array.isArray(value)) throw invalid(`${what} to be an array`, value, pointer);
     if (value.length > most) {
-      throw wrong(`at most ${most} in ${what}`, value.length, pointer);
+      throw invalid(`at most ${most} in ${what}`, value.length, pointer);
     }
     return value.map((each, at) => reader(each, `${pointer}/${at}`));
   };
@@ -70,7 +70,7 @@ function integer(most: number): Reader<number> {
     if (Number.isInteger(number) && (number as number) >= 0 && (number as number) <= most) {
       return number as number;
     }
-    throw wrong(`an integer from 0 to ${most}`, value, pointer);
+    throw invalid(`an integer from 0 to ${most}`, value, pointer);
   };
 }
 
@@ -79,18 +79,18 @@ const uint64 = integer(MAX_UINT64);
 
 const text: Reader<string> = (value, pointer) => {
   if (typeof value === 'string') return value;
-  throw wrong('text', value, pointer);
+  throw invalid('text', value, pointer);
 };
 
 const flag: Reader<boolean> = (value, pointer) => {
   if (typeof value === 'boolean') return value;
-  throw wrong('true or false', value, pointer);
+  throw invalid('true or false', value, pointer);
 };
 
 const unit: Reader<number> = (value, pointer) => {
   const known = Object.entries(UNIT).find(([name, number]) => name === value || number === value);
   if (known !== undefined) return known[1];
-  throw wrong(`one of ${Object.keys(UNIT).join(', ')}`, value, pointer);
+  throw invalid(`one of ${Object.keys(UNIT).join(', ')}`, value, pointer);
 };
 
 const descriptor = object<Required<Descriptor>>('a descriptor', {
@@ -112,8 +112,8 @@ export const requestOfJson = (body: unknown): RateLimitRequest => request(body, 
 const nameOf = (names: Readonly<Record<string, number>>, number: number): string | undefined =>
   Object.keys(names).find((name) => names[name] === number);
 
-/** Omits fields that are 0, empty or missing. */
-const orNothing = <T>(value: T): T | undefined => (value || undefined) as T | undefined;
+/** Returns undefined for 0 and empty text, so that the JSON omits the field. */
+const orUndefined = <T>(value: T): T | undefined => (value || undefined) as T | undefined;
 
 /** Returns text such as `59.250s` or `59s`. */
 function durationText({ seconds, nanos }: Duration): string {
@@ -126,11 +126,11 @@ function statusJson(status: DescriptorStatus): object {
   return {
     code: nameOf(CODE, code),
     currentLimit: limit && {
-      requestsPerUnit: orNothing(limit.requestsPerUnit),
+      requestsPerUnit: orUndefined(limit.requestsPerUnit),
       unit: limit.unit === UNIT.UNKNOWN ? undefined : nameOf(UNIT, limit.unit),
-      name: orNothing(limit.name),
+      name: orUndefined(limit.name),
     },
-    limitRemaining: orNothing(limitRemaining),
+    limitRemaining: orUndefined(limitRemaining),
     durationUntilReset: until && durationText(until),
   };
 }

@@ -1,7 +1,7 @@
 /** Reads bodies of the admin API by their schemas; converts schema errors to problem details. */
 import { expected, isRecord } from 'sluice/engine';
 import type { z } from 'zod';
-import { type ServiceErrorCode, withNothing } from '../http/problems.ts';
+import { nothingForUndefined, type ServiceErrorCode } from '../http/problems.ts';
 import { badRequest, type HttpError, type RequestContext } from '../http/request-context.ts';
 
 /** Error codes by field name. Default: ERR_INVALID_BODY. */
@@ -34,14 +34,17 @@ export async function readBody<S extends z.ZodObject>(
 
 type Issue = z.core.$ZodIssue;
 
-const isStray = (issue: Issue): issue is z.core.$ZodIssueUnrecognizedKeys =>
+const isUnknownField = (issue: Issue): issue is z.core.$ZodIssueUnrecognizedKeys =>
   issue.code === 'unrecognized_keys' && issue.path.length === 0;
 
-/** Returns the first issue; if a field is missing, an unknown field, which may be misspelt. */
+/**
+ * Returns the first issue. If that is a missing field and the body has an unknown field, returns
+ * the issue of the unknown field, which may be the missing one, misspelt.
+ */
 function mainIssue(body: unknown, issues: readonly Issue[]): Issue {
   const [first] = issues;
   const isMissing = isRecord(body) && first.path.length === 1 && !(first.path[0] in body);
-  return (isMissing ? issues.find(isStray) : undefined) ?? first;
+  return (isMissing ? issues.find(isUnknownField) : undefined) ?? first;
 }
 
 function problemOf(
@@ -57,10 +60,10 @@ function problemOf(
   }
   const [field = ''] = issue.path.map(String);
   const pointer = issue.path.map((each) => `/${escapePointer(String(each))}`).join('');
-  if (isStray(issue)) {
-    const [stray] = issue.keys;
-    const hint = Object.hasOwn(advice, stray) ? `; ${advice[stray]}` : '';
-    return strayField(names, stray, pointer, hint);
+  if (isUnknownField(issue)) {
+    const [unknown] = issue.keys;
+    const hint = Object.hasOwn(advice, unknown) ? `; ${advice[unknown]}` : '';
+    return unknownField(names, unknown, pointer, hint);
   }
   const what = `\`${field}\` to be ${schema.shape[field].description ?? 'something else'}`;
   const code = CODES[field] ?? 'ERR_INVALID_BODY';
@@ -70,13 +73,13 @@ function problemOf(
 }
 
 const messageOf = (what: string, received: unknown): string =>
-  withNothing(expected('ERR_INVALID_OPTION', what, received).message);
+  nothingForUndefined(expected('ERR_INVALID_OPTION', what, received).message);
 
 export const escapePointer = (name: string): string =>
   name.replaceAll('~', '~0').replaceAll('/', '~1');
 
 /** Returns the error for an unknown field: a misspelt one would silently mean the default. */
-export function strayField(
+export function unknownField(
   known: Iterable<string>,
   name: string,
   pointer: string,

@@ -10,7 +10,7 @@ import { fieldsOf, statusOf } from '../http/fields.ts';
 import { asHttpError, badRequest, type RequestContext } from '../http/request-context.ts';
 import type { Handler } from '../http/router.ts';
 import { checkCharacters } from '../policies.ts';
-import { strayField } from './bodies.ts';
+import { unknownField } from './bodies.ts';
 import type { ClientOf } from './clients.ts';
 import { decisionText } from './decision-text.ts';
 import { MAX_CHECKS, MAX_ID_LENGTH } from './schemas.ts';
@@ -31,7 +31,7 @@ interface ValidatedCheck {
 /** Rejects unknown fields: a misspelt one would silently mean the default. */
 function checkNames(value: Record<string, unknown>, known: Set<string>, pointer: string): void {
   for (const name in value) {
-    if (!known.has(name)) throw strayField(known, name, pointer);
+    if (!known.has(name)) throw unknownField(known, name, pointer);
   }
 }
 

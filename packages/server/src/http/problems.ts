@@ -51,7 +51,12 @@ export function asHttpError(error: unknown, pointer?: string): HttpError {
     return new HttpError(500, 'ERR_INTERNAL', 'Internal error; see the log of the service');
   }
   const status = UNAVAILABLE.has(error.code) ? 503 : 400;
-  return new HttpError(status, error.code, withNothing(storeMessage(error.message)), pointer);
+  return new HttpError(
+    status,
+    error.code,
+    nothingForUndefined(storeMessage(error.message)),
+    pointer,
+  );
 }
 
 const NOT_CONNECTED =
@@ -61,8 +66,8 @@ const NOT_CONNECTED =
 export const storeMessage = (message: string): string =>
   message.replace(NOT_CONNECTED, 'not connected');
 
-/** Replaces `undefined`, which is not a JSON value. */
-export const withNothing = (message: string): string =>
+/** Replaces `undefined`, which is not a JSON value, by "nothing". */
+export const nothingForUndefined = (message: string): string =>
   message.replace(/, got `undefined`$/, ', got nothing');
 
 const TITLES: Readonly<Record<number, string>> = {

@@ -38,12 +38,12 @@ const MAX_FIELDS = 1000;
 const UNLIMITED = 0;
 const HANDSHAKE_MS = 10_000;
 
-/** Receives every response with the path of its route; 499 if the client disconnected before it. */
+/** Receives every response with the path of its route; 499 if the client disconnected first. */
 export interface TrafficWatcher {
-  answered(route: string, status: number, tookMs: number): void;
+  responded(route: string, status: number, tookMs: number): void;
 }
 
-/** On shutdown, silent connections are closed after this time, or half of the drain time. */
+/** On shutdown, silent connections are closed after this time, or half of the drain time if less. */
 const SILENT_MS = 5000;
 
 /** On shutdown, connections of the backlog are accepted for at most this long. */
@@ -135,11 +135,11 @@ export class HttpServer {
       const admitted = this.#access.admit(context, route.access);
       const pending =
         admitted === undefined ? handler(context) : admitted.then(() => handler(context));
-      if (pending === undefined) this.#answered(route, context, startMs);
+      if (pending === undefined) this.#responded(route, context, startMs);
       else this.#await(pending, route, context, startMs);
     } catch (error) {
       this.#fail(context, error);
-      this.#answered(route, context, startMs);
+      this.#responded(route, context, startMs);
     }
   }
 
@@ -154,15 +154,15 @@ export class HttpServer {
     } catch (error) {
       this.#fail(context, error);
     }
-    this.#answered(route, context, startMs);
+    this.#responded(route, context, startMs);
   }
 
-  #answered(route: Route | undefined, context: RequestContext, startMs: number): void {
+  #responded(route: Route | undefined, context: RequestContext, startMs: number): void {
     const { request, response } = context;
     this.#inFlight--;
     this.#connections.ended(request, response);
     const status = response.headersSent ? response.statusCode : CLIENT_GONE;
-    this.#watcher?.answered(route?.path ?? NO_ROUTE, status, monotonicMs() - startMs);
+    this.#watcher?.responded(route?.path ?? NO_ROUTE, status, monotonicMs() - startMs);
   }
 
   #fail(context: RequestContext, error: unknown): void {

@@ -30,7 +30,7 @@ export interface Traffic {
   readonly inFlight: number;
 }
 
-/** Protocols of the routes that decide. */
+/** Protocols of the routes that return decisions. */
 const PROTOCOLS: Readonly<Record<string, Protocol>> = {
   '/v1/check': 'http',
   '/v1/forward-auth': 'forward_auth',
@@ -38,14 +38,14 @@ const PROTOCOLS: Readonly<Record<string, Protocol>> = {
   '/json': 'json',
 };
 
-/** Statuses are below it. */
+/** All HTTP statuses are below this number. */
 const STATUSES = 600;
 
 /** Responses of a route, in typed arrays because every request updates them. */
 interface RouteTraffic {
   /** Number of responses by status. */
   readonly statuses: Float64Array;
-  /** Undefined for routes that do not decide. */
+  /** Undefined for routes that return no decisions. */
   readonly durations: Observations | undefined;
 }
 
@@ -71,7 +71,7 @@ export class Metrics implements TrafficWatcher {
     this.#registerStore();
     this.#registerConfig();
     this.#registerTraffic();
-    ofProcess();
+    processMetrics();
     parts.configuration.onReload(({ ok, isUnchanged }) => {
       if (ok && !isUnchanged) this.#reloadedMs = systemClock.now();
     });
@@ -86,13 +86,13 @@ export class Metrics implements TrafficWatcher {
     return this.counters.onFailure;
   }
 
-  answered(route: string, status: number, tookMs: number): void {
-    const traffic = this.#requests.get(route) ?? this.#firstOf(route);
+  responded(route: string, status: number, tookMs: number): void {
+    const traffic = this.#requests.get(route) ?? this.#addRoute(route);
     traffic.statuses[status]++;
     traffic.durations?.add(tookMs / 1000);
   }
 
-  #firstOf(route: string): RouteTraffic {
+  #addRoute(route: string): RouteTraffic {
     const protocol = PROTOCOLS[route];
     const durations = protocol === undefined ? undefined : this.#durationsOf(protocol);
     const traffic = { statuses: new Float64Array(STATUSES), durations };
@@ -115,7 +115,7 @@ export class Metrics implements TrafficWatcher {
   }
 
   /** Sets the server whose connections and requests are reported. */
-  readTraffic(traffic: Traffic): void {
+  setTraffic(traffic: Traffic): void {
     this.#traffic = traffic;
   }
 
@@ -204,7 +204,7 @@ export class Metrics implements TrafficWatcher {
     if (store.store.size !== undefined) {
       new Gauge({
         name: 'sluice_guaranteed_keys',
-        help: 'Keys of each policy that the embedded store never evicts.',
+        help: 'Number of keys per policy that the embedded store never evicts.',
         registers,
         aggregator: 'max',
         collect() {
@@ -281,7 +281,7 @@ export class Metrics implements TrafficWatcher {
     const registers = [this.#registry];
     new Counter({
       name: 'sluice_http_requests_total',
-      help: 'HTTP responses by route and status; 499 if the client disconnected before it.',
+      help: 'HTTP responses by route and status; 499 if the client disconnected first.',
       labelNames: ['route', 'status'],
       registers,
       collect() {
@@ -329,13 +329,13 @@ export class Metrics implements TrafficWatcher {
 
   /** Resolves to the metrics of this process in the Prometheus text format. */
   async text(): Promise<string> {
-    const texts = [this.#registry, ofProcess()].map((each) => each.metrics());
+    const texts = [this.#registry, processMetrics()].map((each) => each.metrics());
     return (await Promise.all(texts)).join('\n');
   }
 
   /** Resolves to the metrics of this process as data, for `jointMetricsText`. */
   async data(): Promise<MetricsData> {
-    const all = [this.#registry, ofProcess()].map((each) => each.getMetricsAsJSON());
+    const all = [this.#registry, processMetrics()].map((each) => each.getMetricsAsJSON());
     return (await Promise.all(all)).flat();
   }
 }
@@ -350,7 +350,7 @@ export const jointMetricsText = (parts: readonly MetricsData[]): Promise<string>
 let processRegistry: Registry | undefined;
 
 /** Memory, CPU time and other metrics of the process, once for all services in it. */
-function ofProcess(): Registry {
+function processMetrics(): Registry {
   if (processRegistry === undefined) {
     processRegistry = new Registry();
     collectDefaultMetrics({ register: processRegistry });
@@ -358,7 +358,7 @@ function ofProcess(): Registry {
   return processRegistry;
 }
 
-/** Browsers would run plain text as a script if a page of another site includes it as one. */
+/** Otherwise a page of another site could load the text as a script, and browsers would run it. */
 const NO_SCRIPT = { 'x-content-type-options': 'nosniff' };
 
 /** `text` resolves to the metrics of all processes. */

@@ -10,7 +10,7 @@ import type {
 } from '../config/model.ts';
 import type { LimitRequest } from '../decision-service.ts';
 import { firstAdded, PatternIndex } from '../pattern-index.ts';
-import { atOnce } from '../slices.ts';
+import { runToEnd } from '../slices.ts';
 import { matchesWildcardParts } from '../wildcard.ts';
 import { ANONYMOUS_KEY, shortened } from './request-keys.ts';
 
@@ -62,7 +62,7 @@ export class DescriptorRules {
   constructor(
     rules: readonly RuleConfig[],
     domains: readonly DomainConfig[],
-    run: (work: Generator<void, void>) => void = atOnce,
+    run: (work: Generator<void, void>) => void = runToEnd,
   ) {
     run(this.#prepare(rules, domains));
   }

@@ -1,7 +1,7 @@
 /**
- * Returns every path that an application may read a request's path as. Proxies and applications
- * disagree about encoded slashes, backslashes, empty segments, dot segments and parameters, so a
- * path is read in all of these ways, and rules apply to each distinct reading.
+ * Returns the readings of a path: all paths that an application may interpret it as. Proxies and
+ * applications disagree about encoded slashes, backslashes, empty segments, dot segments and
+ * parameters, so a path is read in all of these ways, and rules apply to each distinct reading.
  *
  *     /x/..%2flogin   ->   /x/..%2flogin, /x/../login, /login
  *
@@ -13,7 +13,7 @@ import { casedPath, decodePlain, finishedPath, withoutDots } from './request-pat
 
 /** Paths with more readings are rejected: each reading costs a search of the rules. */
 export const MAX_READINGS = 16;
-/** Longer paths that need readings are rejected, which bounds the time that they take. */
+/** Longer paths with special characters are rejected, which bounds the time of reading them. */
 export const MAX_UNUSUAL_PATH_LENGTH = 4096;
 
 const UNUSUAL = /[%\\;]|\/\/|\.(?:\/|$)/;
@@ -96,7 +96,7 @@ const authority: Step = (text) => changed(text, text.replace(/^\/{2,}[^/]*/, '')
 /** Java servers drop `;name=value` from each segment. */
 const parameters: Step = (text) => changed(text, text.replace(/;[^/]*/g, ''));
 
-/** Windows ignores dots and spaces at the end of a name, and some frameworks trim. */
+/** Windows ignores dots and spaces at the end of a name, and some frameworks trim spaces. */
 const trailingDots: Step = (text) =>
   TAIL.test(text) ? changed(text, text.split('/').map(withoutTail).join('/')) : NONE;
 
@@ -112,7 +112,7 @@ function withoutTail(segment: string): string {
     else if (BLANK.test(segment.slice(Math.max(0, end - 3), end))) end -= 3;
     else break;
   }
-  // `..%20` is `..`, and not nothing.
+  // `..%20` becomes `..`, not an empty segment.
   return end > 0 ? segment.slice(0, end) : /^\.{0,2}/.exec(segment)![0];
 }
 

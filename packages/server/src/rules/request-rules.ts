@@ -3,7 +3,7 @@ import { MAX_LIMITS } from 'sluice/engine';
 import { AmbiguousRequest } from '../ambiguous-request.ts';
 import type { RequestMatch, RuleConfig, RuleLimit } from '../config/model.ts';
 import type { LimitRequest } from '../decision-service.ts';
-import { atOnce } from '../slices.ts';
+import { runToEnd } from '../slices.ts';
 import { matchesWildcard } from '../wildcard.ts';
 import { casedReadingsOf, hasOneReading, isPlain, readingsOf } from './path-readings.ts';
 import type { RequestAttributes } from './request-attributes.ts';
@@ -27,7 +27,7 @@ export class RequestRules {
   /** `run` runs the preparation of the rules. Default: at once. */
   constructor(
     readonly rules: readonly RuleConfig[],
-    run: (work: Generator<void, void>) => void = atOnce,
+    run: (work: Generator<void, void>) => void = runToEnd,
   ) {
     run(this.#prepare());
   }

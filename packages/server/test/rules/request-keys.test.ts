@@ -84,7 +84,7 @@ describe('keys of requests', () => {
     expect(textFor([], {})).toBe(':');
   });
 
-  it('the key of an address is the same as only source and as last source', () => {
+  it('the key of an address is the same if it is the only source or the last one', () => {
     const either = part({ from: 'header', name: 'x' }, { from: 'address' });
     for (const address of ['192.0.2.1', '2001:db8::/64']) {
       const limits = [ADDRESS, either].map((each) => ({ policy: 'p', key: [each] }));

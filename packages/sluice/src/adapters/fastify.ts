@@ -12,7 +12,7 @@ import { NodeRequestInfo, settleOnEnd } from '../http/node-server.ts';
 import type { RequestOptions } from '../http/options.ts';
 import type { RequestDecision } from '../http/request-decision.ts';
 import { RequestLimiter } from '../http/request-limiter.ts';
-import { checkShared, hasLimit, inherited, resolveOptions } from '../http/resolve-options.ts';
+import { hasLimit, inherited, resolveOptions, validateShared } from '../http/resolve-options.ts';
 import { appendToList } from '../http/structured-fields.ts';
 
 export interface FastifyRateLimit
@@ -95,7 +95,7 @@ function hookOf(options: FastifyRateLimit): Hook {
 const plugin: FastifyPluginAsync<FastifyRateLimitPlugin> = async (app, options) => {
   const { global = true, ...shared } = options;
   const sharedHook = hasLimit(shared) ? hookOf(shared as FastifyRateLimit) : undefined;
-  if (sharedHook === undefined) checkShared(shared, ['handler']);
+  if (sharedHook === undefined) validateShared(shared, ['handler']);
   const defaultHook = global ? sharedHook : undefined;
   /** Hooks by `config.rateLimit`, so that the HEAD route of a GET route has the same limit. */
   const routeHooks = new WeakMap<object, Hook>();
@@ -107,7 +107,7 @@ const plugin: FastifyPluginAsync<FastifyRateLimitPlugin> = async (app, options) 
     routeHooks.set(own, hook);
     return hook;
   };
-  /** Marks the configurations of routes that have their hook. */
+  /** Marks the configurations of routes that `onRoute` has processed. */
   const isLimited = Symbol('limited');
   app.addHook('onRoute', (route) => {
     const hook = hookFor(route.config ?? {});
@@ -115,8 +115,8 @@ const plugin: FastifyPluginAsync<FastifyRateLimitPlugin> = async (app, options) 
     const before = route.onRequest === undefined ? [] : [route.onRequest].flat();
     if (hook !== undefined) route.onRequest = [...before, hook];
   });
-  // `onRoute` runs neither for routes that were added before the plugin was loaded, as after
-  // `register` without `await`, nor for requests without a route (404).
+  // For requests without a route (404), and for routes that were added before the plugin was
+  // loaded: `onRoute` does not run for them. Without `await`, `register` loads the plugin later.
   app.addHook('onRequest', (request, reply, done) => {
     const config = request.routeOptions.config as { readonly [isLimited]?: true };
     if (config[isLimited]) {

@@ -23,7 +23,7 @@ import { type AddressFinder, NodeRequestInfo, settleOnEnd } from '../http/node-s
 import type { RequestOptions } from '../http/options.ts';
 import type { RequestDecision } from '../http/request-decision.ts';
 import { RequestLimiter } from '../http/request-limiter.ts';
-import { checkShared, hasLimit, inherited, resolveOptions } from '../http/resolve-options.ts';
+import { hasLimit, inherited, resolveOptions, validateShared } from '../http/resolve-options.ts';
 
 /** A request of Express or Fastify. */
 // biome-ignore lint/suspicious/noExplicitAny: the type depends on the platform.
@@ -67,7 +67,7 @@ export class RateLimitGuard implements CanActivate {
   constructor(options: Partial<NestOptions>) {
     this.#options = options;
     this.#shared = hasLimit(options) ? new GuardLimit(options as NestOptions) : undefined;
-    if (this.#shared === undefined) checkShared(options, ADAPTER_FIELDS);
+    if (this.#shared === undefined) validateShared(options, ADAPTER_FIELDS);
   }
 
   async canActivate(context: ExecutionContext): Promise<boolean> {

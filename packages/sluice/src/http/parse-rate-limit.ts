@@ -2,8 +2,8 @@
  * Parses the rate-limit headers of a response: every form that `headers.ts` writes, and the similar
  * ones of GitHub, OpenAI and others.
  *
- * Headers are untrusted. A malformed header is ignored as a whole, as the draft requires, and the
- * others still apply. Parsing never throws and takes linear time.
+ * Headers are untrusted. A malformed header is ignored as a whole, as the IETF draft requires, and
+ * the others still apply. Parsing never throws and takes linear time.
  */
 import { isInteger, isRecord } from '../errors.ts';
 import type { HeaderForm } from './headers.ts';
@@ -19,7 +19,10 @@ export interface ParsedLimit {
   readonly name?: string;
   readonly limit?: number;
   readonly remaining: number;
-  /** Time until more is available. Missing if not sent, or sent as a time without `nowMs`. */
+  /**
+   * Time until more is available. Missing if the response does not contain it, or contains a point
+   * in time and the option `nowMs` is not set.
+   */
   readonly resetAfterMs?: number;
 }
 
@@ -174,7 +177,7 @@ function optional(value: Bare | undefined, least: number): number | undefined | 
   return value === undefined || isInteger(value, least) ? value : false;
 }
 
-/** Reverses `wireName`. Returns names that `wireName` cannot have produced unchanged. */
+/** Reverses `wireName`. A name that `wireName` cannot have produced is returned unchanged. */
 function nameOf(wire: string): string {
   const name = percentDecoded(wire);
   return name !== undefined && wireName(name) === wire ? name : wire;
@@ -220,7 +223,7 @@ function draft6Limits(read: Reader): ParsedLimit[] | undefined {
     every(membersOf(read(name), 'list'), ({ value }) =>
       isInteger(value, 0) ? value : undefined,
     ) ?? [];
-  // Two values come from two servers that both add the header: ambiguous.
+  // If two servers have added the header, it has two values, and neither is used.
   const only = (name: string): number | undefined => {
     const [first, second] = integers(name);
     return second === undefined ? first : undefined;

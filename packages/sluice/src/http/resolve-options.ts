@@ -210,7 +210,7 @@ export function hasLimit(options: object): boolean {
 }
 
 /** Validates options that define no limit. */
-export function checkShared(options: object, adapterFields: readonly string[] = []): void {
+export function validateShared(options: object, adapterFields: readonly string[] = []): void {
   const { limiter } = options as GivenOptions<never>;
   if (limiter !== undefined) checkLimiter({ ...options, policy: 'any' });
   // Without the store, because resolving would use up one of its default names.

@@ -83,7 +83,7 @@ describe('Fastify', () => {
     await app.close();
   });
 
-  it('Fastify: a limit by a hook that was added later is applied after that hook', async () => {
+  it('Fastify: the key function runs after hooks that were added after the plugin', async () => {
     const app = fastify();
     const key = (request: object): string => (request as { user: string }).user;
     await app.register(rateLimit, { ...ONE, key });

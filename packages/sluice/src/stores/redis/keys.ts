@@ -17,7 +17,7 @@ import type { Policy } from '../../policy.ts';
 const MAY_NEED_ESCAPE = /[{}%\ud800-\udfff]/;
 /** With the `u` flag, `\p{Surrogate}` matches only lone surrogates. */
 const UNSAFE = /[{}%\p{Surrogate}]/gu;
-/** Also matches `=`, which ends the names of the keys for records. */
+/** Also matches `=`, the last character of the names from `ofRecords`. */
 const UNSAFE_NAME = /[=%\p{Surrogate}]/gu;
 const UNSAFE_ID = /[%\p{Surrogate}]/gu;
 
@@ -86,9 +86,9 @@ export function slotOf(key: string): number {
 }
 
 /**
- * Returns the failure domain of a slot: 128 adjacent slots, which are usually on one node. Only the
- * domains at the two ends of a node's range also have slots of another node. With three masters of
- * equal size, a failed one shares domains with less than 2 % of the slots of the other two. Smaller
- * domains would get too few calls to detect a failure soon.
+ * Returns the failure domain of a slot: 128 adjacent slots, which are usually on one node. A domain
+ * at the end of a node's range can also contain slots of the next node. With three masters of equal
+ * size, the failure of one affects less than 2 % of the slots of the other two. Smaller domains
+ * would get too few calls to detect a failure soon.
  */
 export const domainOfSlot = (slot: number): number => slot >> 7;

@@ -93,8 +93,8 @@ export const adjustmentArgs = ({ charge, delta }: Adjustment): string =>
   ` ${charge.atMs} ${delta} ${charge.cost}`;
 
 /**
- * Returns the arguments for how long a receipt is recorded as used: until when, and half of the
- * longest time.
+ * Returns two arguments that set how long a receipt is recorded as used: the time at which the
+ * record expires, and half of its longest lifetime.
  */
 export function recordingArgsOf(adjustments: readonly Adjustment[]): string {
   const longestMs = Math.max(...adjustments.map(receiptLifetimeMs));
