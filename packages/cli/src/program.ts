@@ -201,7 +201,7 @@ function addCompletion(program: Parser, output: Output): void {
   program.addCommand(parser);
 }
 
-/** Returns a parser with what the list of commands shows: the command is not loaded yet. */
+/** Returns a parser with the usage and summary of a command, before the command is loaded. */
 function parserOf(row: CommandRow, output: Output): Parser {
   const { usage, summary, arguments: described = {} } = row;
   const [name, ...rest] = usage.split(' ');

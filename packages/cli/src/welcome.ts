@@ -16,7 +16,7 @@ const quoted = (text: string): string => `'${text.replaceAll("'", "'\\''")}'`;
 
 export function tryLine(url: string, listen: Listen, config: Config): string {
   const at = reachable(url, listen);
-  // The certificate is for a host name, hardly for this address.
+  // `-k`, because the certificate is probably for a host name, not for this address.
   const curl = url.startsWith('https:') ? 'curl -ik' : 'curl -i';
   const [policy] = config.policies;
   if (policy === undefined) return `${curl} ${quoted(`${at}/healthz`)}`;
@@ -24,13 +24,13 @@ export function tryLine(url: string, listen: Listen, config: Config): string {
   return `${curl} ${quoted(`${at}/v1/check?enforce`)} -d ${quoted(body)}`;
 }
 
-export interface Up {
+export interface Addresses {
   readonly url: string;
   readonly http: Listen;
   readonly grpc: Listen | undefined;
 }
 
-export function welcomeLines({ url, http, grpc }: Up, found: Effective): readonly string[] {
+export function welcomeLines({ url, http, grpc }: Addresses, found: Effective): readonly string[] {
   const { config, settings, isExample } = found;
   const store = storeKind(settings.store).title;
   const what = counted(config.policies.length, 'policy');

@@ -80,7 +80,7 @@ export class Configuration {
     this.#listeners.push(listener);
   }
 
-  /** Replaces the configuration at once. */
+  /** Replaces the configuration without pauses for other work. */
   use(config: Config): void {
     runToEnd(this.#preparing(config))();
   }

@@ -86,7 +86,7 @@ export function checkCharacters(key: string): void {
   throw expected('ERR_INVALID_KEY', 'a key without lone surrogates', key);
 }
 
-/** Names in an error message. Configurations can have thousands. */
+/** Maximum number of names in an error message. Configurations can have thousands. */
 const MAX_SHOWN = 20;
 
 function shownNames(names: readonly string[]): string {

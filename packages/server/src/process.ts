@@ -19,9 +19,9 @@ export interface Closable {
  * Resolves after SIGINT or SIGTERM, when all requests in flight are complete. `service` may be the
  * promise of a service that is starting: a signal then closes it as soon as it has started. If the
  * start fails, rejects with its error and no longer handles signals. A second signal exits
- * immediately with code 128 + the signal number. If a read from a hung mount keeps the process from
- * exiting, it raises the signal again with its default action: `process.exit` would wait for the
- * read.
+ * immediately with code 128 + the signal number. If the process does not exit by itself within 5 s,
+ * for example because a read from a hung mount is pending, the signal is raised again with its
+ * default action: `process.exit` would wait for the read.
  */
 export function runUntilSignal(
   service: Closable | Promise<Closable>,

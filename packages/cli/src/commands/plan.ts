@@ -37,7 +37,7 @@ interface PlanOptions extends LogOptions, Thresholds, ReportOptions {
   readonly top: number;
 }
 
-/** The most clients that are listed by name. */
+/** Maximum number of clients that are listed by name. */
 const MAX_LISTED = 20_000;
 const DEFAULT_TOP = 20;
 

@@ -26,7 +26,7 @@ import { EXIT_DENIED, EXIT_OK, type ExitCode, type Output, visible } from '../ou
 import { problemLines } from '../problems.ts';
 import { startFailure } from '../start-failure.ts';
 import { terminalLine } from '../terminal-log.ts';
-import { tryLine, type Up, welcomeLines } from '../welcome.ts';
+import { type Addresses, tryLine, welcomeLines } from '../welcome.ts';
 import { printConfig } from './print-config.ts';
 
 interface ServeOptions {
@@ -35,7 +35,7 @@ interface ServeOptions {
 }
 
 /** A service of one process or of several. */
-interface Running extends Up {
+interface Running extends Addresses {
   reload(): Promise<ReloadReport>;
   close(): Promise<void>;
 }
@@ -98,7 +98,7 @@ async function serveUntilSignal(output: Output, found: Effective): Promise<void>
   await runUntilSignal(startAndWatch(), log);
 }
 
-const fieldsOf = ({ url, http, grpc }: Up, { config, isExample }: Effective): object => ({
+const fieldsOf = ({ url, http, grpc }: Addresses, { config, isExample }: Effective): object => ({
   url,
   ...(grpc !== undefined && { grpc: listenText(grpc) }),
   policies: config.policies.length,

@@ -41,7 +41,7 @@ async function suggestion(
         options.window === undefined
           ? 'a log longer than one second'
           : 'a log longer than the window';
-      throw new Failure(`Expected ${wanted}, got one of ${durationText(spanMs)}`);
+      throw new Failure(`Expected ${wanted}, got a log of ${durationText(spanMs)}`);
     }
     const tryLimits = suggester.tryLimits.bind(suggester);
     await readLogs(output, paths, options, tryLimits, 'pass 2 of 2: ');

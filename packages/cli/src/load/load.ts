@@ -11,7 +11,7 @@ const MAX_SOCKETS = 64;
 /** Sending pauses while this many requests have no response. */
 const MAX_IN_FLIGHT = 256;
 const TIMEOUT_MS = 10_000;
-/** The most clients that are counted individually. */
+/** Maximum number of clients that are counted individually. */
 const MAX_CLIENTS = 10_000;
 
 export interface LoadOptions {

@@ -50,7 +50,7 @@ export function barsText(counts: readonly number[], columns: number, most?: numb
     .join('');
 }
 
-/** Merges counts into at most so many columns. */
+/** Merges adjacent counts, so that at most `columns` remain. */
 export function fitted(counts: readonly number[], columns: number): readonly number[] {
   const each = Math.ceil(counts.length / columns);
   if (each <= 1) return counts;

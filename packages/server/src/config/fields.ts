@@ -85,7 +85,7 @@ function parseList(value: Value, schema: z.ZodArray): unknown {
   return parsed === undefined || parsed.includes(INVALID) ? INVALID : parsed;
 }
 
-/** Returns the items of a list; undefined, with a problem, if it is none or has a wrong length. */
+/** Returns the items of a list. If it is not a list or too short or long, reports a problem. */
 export function itemsOf(
   value: Value,
   schema: z.ZodArray,
@@ -133,7 +133,7 @@ function invalid(value: Value, expected: string, hint?: string): typeof INVALID 
   return INVALID;
 }
 
-/** Returns the fields of a map; undefined, with a problem, if the value is something else. */
+/** Returns the fields of a map. If the value is not a map, reports a problem. */
 export function fieldsOf<S extends Shape>(
   value: Value,
   schema: z.ZodObject<S>,
@@ -150,7 +150,7 @@ export class Fields<S extends Shape> {
   readonly #shape: S;
   readonly #owner: string;
   readonly #values: Map<string, Value>;
-  /** Fields that unknown keys are probably meant as: they are not reported as missing. */
+  /** Fields that are probably misspelt as unknown keys. They are not reported as missing. */
   readonly #misspelt = new Set<string>();
   #isValid = true;
 
@@ -202,7 +202,7 @@ export class Fields<S extends Shape> {
     return undefined;
   }
 
-  /** Returns the items of a field that is a list, for parsers that go on by themselves. */
+  /** Returns the unparsed items of a field that is a list. */
   items(name: keyof S & string, labelOf: (place: number) => string): readonly Value[] {
     const schema = this.#shape[name];
     const value = this.at(name);
@@ -213,7 +213,7 @@ export class Fields<S extends Shape> {
     return items ?? [];
   }
 
-  /** Returns the entries of a field that is a map, for parsers that go on by themselves. */
+  /** Returns the unparsed entries of a field that is a map. */
   entries(name: keyof S & string, labelOf: (name: string) => string): Map<string, Value> {
     const value = this.at(name);
     if (!value.isMap && !value.isMissing) {

@@ -72,7 +72,7 @@ export interface RuleConfig {
   readonly goOn: boolean;
 }
 
-/** Entries of the stores have 32 bits unless the policy's own limit needs more. */
+/** Largest limit of an override: entries have 32 bits unless the limit of the policy needs more. */
 export const MAX_OVERRIDE = 2 ** 31 - 1;
 
 /** The limit of one key, or of all keys that a pattern with `*` matches. */

@@ -13,7 +13,7 @@ import { Value } from './value.ts';
 export const readConfig = (files: readonly ConfigText[]): Config =>
   readFiles(files, new Problems());
 
-/** `problems` has those of files that could not be opened. */
+/** `problems` already contains the problems of files that could not be opened. */
 export function readFiles(files: readonly ConfigText[], problems: Problems): Config {
   const reader = new ConfigReader(problems);
   for (const file of files) reader.add(file);
@@ -94,7 +94,7 @@ class ConfigReader {
     };
   }
 
-  /** A file that is not readable does not keep the others from being read. */
+  /** If a file cannot be parsed, the other files are still parsed. */
   #tryRead(work: () => void): void {
     try {
       work();

@@ -18,7 +18,7 @@ import { fileKeyOf, SETTING_NAMES, SETTINGS } from '../settings.ts';
 import { MAX_OVERRIDE } from './model.ts';
 import { parseTime } from './parse-time.ts';
 
-/** Patterns with `*` are compared one by one. */
+/** Bounded, because patterns with `*` are compared one by one. */
 const MAX_OVERRIDES_IN_FILE = 10_000;
 /** The largest number in Envoy's messages. */
 const MAX_REQUESTS = 2 ** 32 - 1;
@@ -39,7 +39,7 @@ const writtenOrEmpty = expecting('text', z.union([scalar, z.literal('')]), { asW
 const maybe = <S extends z.ZodType>(schema: S, help: string) => schema.nullish().describe(help);
 const oneOrMore = <S extends z.ZodType>(each: S) => z.union([each, z.array(each).min(1)]);
 
-/** It appears in keys, metrics and headers. */
+/** The name appears in keys, metrics and headers. */
 export const policyName = matching(
   '1 to 128 printable characters that do not begin with `sluice.`',
   /^(?!sluice\.)[^\p{C}\p{Zl}\p{Zp}]{1,128}$/u,
@@ -50,7 +50,7 @@ const window = expecting(
   z.union([z.string().regex(DURATION), positive]),
 );
 const algorithm = maybe(z.enum(algorithmNames), 'Algorithm. Default `sliding-log`.');
-/** Returns the algorithm that alone has the option. */
+/** Returns the only algorithm that has the option. */
 const ownerOf = (option: 'buckets' | 'burst') =>
   algorithmNames.find((name) => optionOf(name) === option);
 const buckets = maybe(positive, `Buckets per window, with \`${ownerOf('buckets')}\` only.`);

@@ -17,7 +17,7 @@ export interface ConfigText {
 }
 
 export const MAX_FILE_BYTES = 4 * 2 ** 20;
-/** The target of an alias counts each time, so that a few lines cannot expand to millions. */
+/** An alias counts as all values of its target, so that a few lines cannot expand to millions. */
 const MAX_VALUES = 1_000_000;
 const MAX_LEVELS = 200;
 const LEVELS = `${MAX_LEVELS} levels`;
@@ -26,7 +26,7 @@ const MESSAGES: Readonly<Record<string, string>> = {
   MULTIPLE_DOCS: 'one document, got another',
   RESOURCE_EXHAUSTION: `at most ${LEVELS}, got more`,
 };
-/** Names, values and punctuation. The limit bounds the time that parsing takes. */
+/** Maximum number of names, values and punctuation marks, which bounds the time of parsing. */
 const MAX_TOKENS = 1_000_000;
 
 /** Stops the parsing of one file. Its problem has already been reported. */

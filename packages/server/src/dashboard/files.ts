@@ -24,7 +24,7 @@ export interface Variant {
 /** By path below `/dashboard/`: the page itself is `index.html`. */
 export type PageFiles = ReadonlyMap<string, PageFile>;
 
-/** Of all files together, which stay in memory. */
+/** Maximum size of all files together, which stay in memory. */
 export const MAX_BYTES = 1024 * 1024;
 
 /** Files of other types are not served. */

@@ -9,7 +9,7 @@ interface HealthRequest {
   readonly service?: string;
 }
 const POLL_MS = 2000;
-/** Bounds the calls that stay open. */
+/** Maximum number of `Watch` calls, which stay open. */
 export const MAX_WATCHERS = 1000;
 
 export class HealthService {

@@ -1,8 +1,8 @@
 /**
- * HTTP/2 connections for gRPC, with timeouts and graceful shutdown. A connection is shut down in two
- * steps. A first GOAWAY announces the shutdown and rejects no call. A ping follows: when the client
- * acknowledges it, all calls that it sent before the announcement have arrived. Then a second GOAWAY
- * names the last call, and the connection ends when all calls are complete.
+ * HTTP/2 connections for gRPC, with timeouts and graceful shutdown. A connection is shut down in
+ * two steps. A first GOAWAY announces the shutdown and rejects no call. A ping follows: when the
+ * client acknowledges it, all calls that it sent before the announcement have arrived. Then a
+ * second GOAWAY names the last call, and the connection ends when all calls are complete.
  */
 import {
   constants,
@@ -35,10 +35,7 @@ export const GRPC_BOUNDS = {
   idleMs: 60_000,
   /** A connection without calls is pinged after this time. This is also the timeout of the ping. */
   pingMs: 5000,
-  /**
-   * If a client reads nothing of its pending responses for this time, its connection is closed, at
-   * the latest after twice this time.
-   */
+  /** If a client reads nothing of its pending responses for this time, its connection is closed. */
   stalledMs: 45_000,
   /** Interval at which the timeouts of all connections are checked. */
   sweepMs: 2000,

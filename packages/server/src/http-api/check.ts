@@ -15,7 +15,7 @@ import type { ClientOf } from './clients.ts';
 import { decisionText } from './decision-text.ts';
 import { MAX_CHECKS, MAX_ID_LENGTH } from './schemas.ts';
 
-/** Of all checks of a batch together, because they are decided in one event-loop turn. */
+/** Maximum for all checks of a batch together: they are decided in one event-loop turn. */
 export const MAX_LIMITS_OF_BATCH = 4096;
 
 const LIMIT_FIELDS = new Set(['policy', 'key', 'cost', 'operation']);

@@ -7,7 +7,7 @@ import type { Handler } from '../http/router.ts';
 import { checkCharacters } from '../policies.ts';
 import { audit } from './audit.ts';
 import { readBody } from './bodies.ts';
-import { namesOf } from './names.ts';
+import { policyAndKeyOf } from './policy-and-key.ts';
 import { ResetRequest } from './schemas.ts';
 
 /** Maximum number of log entries in a report; the newest are kept. */
@@ -62,7 +62,7 @@ function costOf({ query }: RequestContext): number | undefined {
 /** Responds 200 with `held: false` for a key without an entry. */
 export function inspectHandler(app: AppContext): Handler {
   return async (context) => {
-    const { policy, key } = namesOf(context, 'cost');
+    const { policy, key } = policyAndKeyOf(context, 'cost');
     checkPolicy(app, policy);
     const view = await app.decisionService.view(policy, key, costOf(context));
     context.send(200, reportOf(app, policy, key, view), { 'cache-control': 'no-store' });

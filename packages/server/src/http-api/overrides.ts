@@ -10,7 +10,7 @@ import type { Override } from '../overrides.ts';
 import { checkCharacters } from '../policies.ts';
 import { audit } from './audit.ts';
 import { readBody } from './bodies.ts';
-import { namesOf } from './names.ts';
+import { policyAndKeyOf } from './policy-and-key.ts';
 import { OverrideFields, OverrideRequest } from './schemas.ts';
 
 type Fields = z.output<typeof OverrideFields>;
@@ -110,7 +110,7 @@ export function setOverrideByPathHandler(app: AppContext): Handler {
 export function deleteOverrideHandler(app: AppContext): Handler {
   return async (context) => {
     const { decisionService, log } = app;
-    const { policy, key } = namesOf(context);
+    const { policy, key } = policyAndKeyOf(context);
     const deleted = decisionService.overrides.delete(policy, key);
     const now = decisionService.overrides.get(policy, key);
     if (deleted === undefined) {

@@ -21,7 +21,7 @@ import { type AddressReader, clientAddress, headerForms, retryAfter } from 'slui
 import type { DecisionService } from '../decision-service.ts';
 import type { AttemptLimiter } from '../http/access.ts';
 import { HttpError, type RequestContext } from '../http/request-context.ts';
-import { FewLines, type Logger } from '../observe/log.ts';
+import { LineSampler, type Logger } from '../observe/log.ts';
 import { OWN_NAMES } from '../policies.ts';
 import type { Settings } from '../settings.ts';
 import { withTimeout } from '../with-timeout.ts';
@@ -60,7 +60,7 @@ export class TokenAttempts implements AttemptLimiter {
   /** Whether the store is shared with other processes. */
   readonly #isShared: boolean;
   readonly #addressOf: AddressReader;
-  readonly #failures: Readonly<Record<Action, FewLines>>;
+  readonly #failures: Readonly<Record<Action, LineSampler>>;
 
   constructor(
     settings: AttemptSettings,
@@ -79,9 +79,9 @@ export class TokenAttempts implements AttemptLimiter {
       ...(trustProxy !== undefined && { trustProxy }),
       onWarning: ({ code, message }) => log.warn({ code }, message),
     });
-    const lines = (action: Action): FewLines => {
+    const lines = (action: Action): LineSampler => {
       const options = { most: MAX_LINES, periodMs: WINDOW_MS, ...TEXTS[action] };
-      return new FewLines(auditLog(log), options, clock);
+      return new LineSampler(auditLog(log), options, clock);
     };
     this.#failures = { 'sign-in': lines('sign-in'), token: lines('token') };
   }
@@ -160,7 +160,7 @@ export class TokenAttempts implements AttemptLimiter {
 
   #log(context: RequestContext, action: Action): void {
     const lines = this.#failures[action];
-    if (lines.isNext()) lines.write(auditLine(context, { action, ok: false }));
+    if (lines.canWrite()) lines.write(auditLine(context, { action, ok: false }));
   }
 
   /** Logs how many failures were not logged. */

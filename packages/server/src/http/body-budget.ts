@@ -6,7 +6,7 @@
 
 export const SMALL_BODY_BYTES = 16 * 1024;
 export const LARGE_BODIES_BYTES = 64 * 1024 * 1024;
-/** Per client address. */
+/** Maximum bytes of large bodies per client address. */
 export const CLIENT_BODIES_BYTES = LARGE_BODIES_BYTES / 4;
 
 /** Bytes of large bodies of pending requests. */

@@ -43,7 +43,7 @@ export interface TrafficWatcher {
   responded(route: string, status: number, tookMs: number): void;
 }
 
-/** On shutdown, silent connections are closed after this time, or half of the drain time if less. */
+/** On shutdown, silent connections are closed after this time, at most half the drain time. */
 const SILENT_MS = 5000;
 
 /** On shutdown, connections of the backlog are accepted for at most this long. */

@@ -22,10 +22,10 @@ export interface EndedSessions {
   readonly untilMs: number;
 }
 
-/** From sign-in; use does not extend it. */
+/** Lifetime of a session from sign-in. Requests do not extend it. */
 export const SESSION_MS = 8 * 60 * 60 * 1000;
 
-/** Beyond it the oldest entry is dropped, and all sessions that expire no later count as ended. */
+/** Above this, the oldest entry is dropped, and sessions that expire no later count as ended. */
 const MAX_ENDED = 10_000;
 
 const ID_BYTES = 16;

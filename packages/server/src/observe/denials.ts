@@ -40,7 +40,7 @@ export interface DenialBatch {
   readonly omitted: number;
 }
 
-/** Denials in a list, each of another key. */
+/** Maximum number of denials in a list. Each is of a different key. */
 export const MAX_DENIALS = 50;
 
 /** Denials with the same text are listed as one. */

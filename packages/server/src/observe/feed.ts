@@ -10,7 +10,7 @@ import type { Logger } from './log.ts';
 import { jointBatch, type TickPart, type TickRequest, ticksOf } from './tick.ts';
 import { version } from './version.ts';
 
-/** Per process. */
+/** Maximum number of event streams per process. */
 export const MAX_STREAMS = 32;
 
 /** Older seconds are not sent; they are in the history. */

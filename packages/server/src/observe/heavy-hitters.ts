@@ -18,7 +18,7 @@
  */
 import { KeyedHash, MAX_KEY_LENGTH } from 'sluice/engine';
 
-/** How many keys of a full-size table, the most frequent ones, outlast a purge. */
+/** Number of keys of a full-size table that a purge keeps: the most frequent ones. */
 export const KEPT_KEYS = 200;
 export const MAX_KEYS = 4 * KEPT_KEYS;
 
@@ -26,12 +26,12 @@ export const MAX_KEYS = 4 * KEPT_KEYS;
 export interface HitsData {
   /** All hits, whatever their keys. */
   readonly hits: number;
-  /** How much each count may lack; a key that is not here has at most as many hits. */
+  /** Maximum hits missing from each count. A key that is not listed has at most this many hits. */
   readonly lacking: number;
   readonly keys: readonly (readonly [key: string, hits: number])[];
 }
 
-/** Memory that several summaries share: a table grows only if what it grows by is left. */
+/** Memory that several summaries share. A table grows only if enough bytes are left. */
 export class SummaryBudget {
   #leftBytes: number;
 
@@ -47,7 +47,7 @@ export class SummaryBudget {
 }
 
 const FIRST_PLACES = 16;
-/** With so many places to spare a key is found within a few steps. */
+/** More than twice `MAX_KEYS`, so that a key is found within a few steps. */
 const MAX_PLACES = 2048;
 
 /** Two 32-bit halves of a hash, a count, and a reference to a name. */
@@ -55,16 +55,16 @@ const PLACE_BYTES = 4 + 4 + 8 + 8;
 const NAME_BYTES_PER_PLACE = 64;
 /** An upper bound: V8 stores text in one or two bytes a character, after a header of 16. */
 const nameBytes = (length: number): number => 16 + 2 * length;
-/** The smallest table holds the name of the longest key. */
+/** Space for names in the smallest table: the name of the longest key fits. */
 const MIN_NAME_BYTES = nameBytes(MAX_KEY_LENGTH);
 
-/** The most bytes that the table and the names of a summary take when it has so many places. */
+/** Maximum bytes of the table and the names of a summary with this number of places. */
 export const summaryBytes = (places: number): number => places * PLACE_BYTES + nameRoom(places);
 
 const nameRoom = (places: number): number =>
   Math.max(places * NAME_BYTES_PER_PLACE, MIN_NAME_BYTES);
 
-/** The most bytes of a summary that has not grown, and of one that has its largest size. */
+/** Maximum bytes of a summary that has not grown, and of one that has its largest size. */
 export const MIN_SUMMARY_BYTES = summaryBytes(FIRST_PLACES);
 export const MAX_SUMMARY_BYTES = summaryBytes(MAX_PLACES);
 

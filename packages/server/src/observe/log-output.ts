@@ -5,7 +5,7 @@
 import { fstatSync, write, writeSync } from 'node:fs';
 import { systemClock } from 'sluice';
 
-/** Bytes of queued lines. Lines beyond it are dropped and counted. */
+/** Maximum bytes of queued lines. Further lines are dropped and counted. */
 export const MAX_WAITING_BYTES = 1 << 20;
 /**
  * A pipe takes up to this many bytes whole or not at all (POSIX `PIPE_BUF`), so lines of several

@@ -66,7 +66,7 @@ export const storeListeners = (log: Logger) => ({
 
 const SECOND_MS = 1000;
 
-export interface FewLinesOptions {
+export interface LineSamplerOptions {
   /** Number of lines per period. */
   readonly most: number;
   readonly periodMs: number;
@@ -76,22 +76,22 @@ export interface FewLinesOptions {
 }
 
 /** Logs the first lines of each period, then one line with the number of suppressed ones. */
-export class FewLines {
+export class LineSampler {
   readonly #log: Logger;
-  readonly #options: FewLinesOptions;
+  readonly #options: LineSamplerOptions;
   readonly #clock: Clock;
   #logged = 0;
   #suppressed = 0;
   #cancel: (() => void) | undefined = undefined;
 
-  constructor(log: Logger, options: FewLinesOptions, clock: Clock = systemClock) {
+  constructor(log: Logger, options: LineSamplerOptions, clock: Clock = systemClock) {
     this.#log = log;
     this.#options = options;
     this.#clock = clock;
   }
 
-  /** Returns false, and counts the line as suppressed, if the period has its lines. */
-  isNext(): boolean {
+  /** Returns whether the next line can be logged. If not, counts it as suppressed. */
+  canWrite(): boolean {
     const { most, periodMs } = this.#options;
     this.#cancel ??= this.#clock.schedule(periodMs, () => this.flush());
     if (this.#logged < most) return true;
@@ -117,11 +117,11 @@ export class FewLines {
 
 /** Logs the first denials of each second, and the number of further ones. */
 export class DenialLog {
-  readonly #lines: FewLines;
+  readonly #lines: LineSampler;
 
   constructor(log: Logger, { logDenials }: Pick<Settings, 'logDenials'>, clock = systemClock) {
     const texts = { message: 'denied', others: 'more denials not logged' };
-    this.#lines = new FewLines(log, { most: logDenials, periodMs: SECOND_MS, ...texts }, clock);
+    this.#lines = new LineSampler(log, { most: logDenials, periodMs: SECOND_MS, ...texts }, clock);
   }
 
   /** For `DecisionService.watch`. Denials of shadow limits are in the metrics only. */
@@ -130,7 +130,7 @@ export class DenialLog {
   };
 
   #denied({ policy, key, cost, remaining, retryAfterMs }: CheckResult): void {
-    if (!this.#lines.isNext()) return;
+    if (!this.#lines.canWrite()) return;
     // JSON has no infinity.
     const wait = Number.isFinite(retryAfterMs) ? { retryAfterMs } : {};
     this.#lines.write({ policy, key, cost, remaining, ...wait });

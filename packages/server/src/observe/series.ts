@@ -19,7 +19,7 @@ import {
 } from './history.ts';
 import { checkLabel, type LabelParts } from './policy-labels.ts';
 
-/** Further policies are only counted. */
+/** Maximum number of policies in a report. Further policies are only counted. */
 export const MAX_REPORTED_POLICIES = 100;
 
 const DEFAULT_SECONDS = 300;

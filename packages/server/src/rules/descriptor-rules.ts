@@ -58,7 +58,7 @@ const NO_PROPERTIES = {
 export class DescriptorRules {
   readonly #domains = new Map<string, Domain>();
 
-  /** `run` runs the preparation of the rules. Default: at once. */
+  /** `run` runs the generator that prepares the rules. Default: without pauses. */
   constructor(
     rules: readonly RuleConfig[],
     domains: readonly DomainConfig[],
@@ -213,7 +213,7 @@ class DomainRules {
   }
 }
 
-/** Returns an id for a set of keys. A repeated key matches no rule, whose keys are unique. */
+/** Returns an id for a list of keys. The keys of a rule are unique, so repeated keys match none. */
 const keysOf = (keys: string[]): string => joinKey(...keys.sort());
 
 const entryValue = (entries: Entries, key: string): string =>

@@ -134,7 +134,7 @@ export class PathPattern {
     return this.#now[steps.length] === 1;
   }
 
-  /** Marks a state, and those that are reached from it without a character. */
+  /** Marks a state, and the states that follow it without consuming a character. */
   #enter(marks: Uint8Array, place: number): void {
     for (let at = place; ; ) {
       marks[at] = 1;

@@ -24,7 +24,7 @@ export class RequestRules {
   readonly #candidates = new Map<string, readonly CompiledRule[]>();
   #cachedRules = 0;
 
-  /** `run` runs the preparation of the rules. Default: at once. */
+  /** `run` runs the generator that prepares the rules. Default: without pauses. */
   constructor(
     readonly rules: readonly RuleConfig[],
     run: (work: Generator<void, void>) => void = runToEnd,
@@ -138,7 +138,7 @@ export class RequestRules {
   }
 }
 
-/** Rules in cached lists, 8 bytes each. */
+/** Maximum number of rules in cached lists, 8 bytes each. */
 const MAX_CACHED_RULES = 1_000_000;
 
 function addPlace(byText: Map<string, number[]>, text: string, place: number): void {

@@ -22,7 +22,7 @@ export const STORE_FORMS = STORE_KINDS.flatMap(({ forms }) => forms);
 
 const isUrl = (form: string): boolean => form.endsWith('://');
 
-/** Matches what starts like a valid `--store`, for editors. */
+/** Matches values of `--store` with a valid scheme. Used by editors, through the JSON Schema. */
 export const STORE_PATTERN = new RegExp(`^(?:${STORE_FORMS.map(patternOf).join('|')})$`);
 
 function patternOf(form: string): string {

@@ -40,7 +40,7 @@ describe('ServiceRequest', () => {
     return (await exchange(port, [text], { until: isWhole })).status;
   };
 
-  it('has the headers of IncomingMessage for 200 random lists of repeated headers', async () => {
+  it('ServiceRequest has the same headers as IncomingMessage if headers repeat', async () => {
     const next = randomOf(17);
     const random = (below: number): number => Math.floor(next() * below);
     for (let turn = 0; turn < 200; turn++) {
@@ -54,7 +54,7 @@ describe('ServiceRequest', () => {
     }
   });
 
-  it('has the right names after more distinct names than the cache holds', async () => {
+  it('header names are right after more distinct names than the cache holds', async () => {
     for (let turn = 0; turn < 5; turn++) {
       const lines = Array.from({ length: 500 }, (_, at) => `X-Name-${turn}-${at}: ${at}`);
       await send(['Host: a', ...lines]);
@@ -63,7 +63,7 @@ describe('ServiceRequest', () => {
     }
   });
 
-  it('is rejected by Node without Host', async () => {
+  it('Node rejects a request without Host', async () => {
     expect(await send(['x: y'])).toBe(400);
   });
 });

@@ -151,7 +151,7 @@ const dnsLookup: NonNullable<ClusterOptions['dnsLookup']> = (name, callback) =>
 
 /**
  * Disconnects if the server rejects the number of the database. ioredis only reports the error and
- * goes on with database 0, whose keys may be those of another service.
+ * continues with database 0, whose keys may be those of another service.
  */
 function leaveWrongDatabase(client: Redis): void {
   client.on('error', (error: Error & { readonly command?: { readonly name?: string } }) => {

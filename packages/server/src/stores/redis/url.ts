@@ -32,7 +32,7 @@ export interface RedisAddress {
 const DEFAULT_PORT = 6379;
 const SENTINEL_PORT = 26_379;
 const DEFAULT_MASTER = 'mymaster';
-/** More than any server is configured with; the server itself rejects those that it lacks. */
+/** More databases than any server has. A server rejects the numbers of databases that it lacks. */
 const MAX_DATABASES = 2 ** 31;
 
 /** Query parameters by scheme. */

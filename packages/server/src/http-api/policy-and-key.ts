@@ -1,20 +1,23 @@
-/** Policy and key of a request, in the path or in the query: clients remove `..` from paths. */
+/**
+ * Policy and key of an admin request, from the path or from the query. The query accepts any key,
+ * while clients remove segments such as `..` from paths.
+ */
 import { badRequest, type RequestContext } from '../http/request-context.ts';
 
-export interface Names {
+export interface PolicyAndKey {
   readonly policy: string;
   readonly key: string;
 }
 
 /** `also` are further query parameters that the request may have. */
-export function namesOf(context: RequestContext, ...also: readonly string[]): Names {
+export function policyAndKeyOf(context: RequestContext, ...also: readonly string[]): PolicyAndKey {
   const { policy, key } = context.params;
-  if (policy === undefined) return namesOfQuery(context, also);
+  if (policy === undefined) return policyAndKeyOfQuery(context, also);
   context.checkQuery(...also);
   return { policy, key };
 }
 
-function namesOfQuery(context: RequestContext, also: readonly string[]): Names {
+function policyAndKeyOfQuery(context: RequestContext, also: readonly string[]): PolicyAndKey {
   context.checkQuery('policy', 'key', ...also);
   const [policy, key] = ['policy', 'key'].map((name) => {
     const value = context.query.get(name);
