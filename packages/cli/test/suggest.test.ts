@@ -82,11 +82,11 @@ describe('sluice suggest', () => {
     const { code, stderr } = await runSluice(['suggest', log, '--window', '1d']);
     expect(code).toBe(2);
     expect(stderr).toMatch(
-      /^error: Expected a log longer than the window, got one of 4 min 49 s\n$/,
+      /^error: Expected a log longer than the window, got a log of 4 min 49 s\n$/,
     );
     const instant = file('instant.log', combinedLog(burst(5, 1)));
     expect((await runSluice(['suggest', instant])).stderr).toMatch(
-      /Expected a log longer than one second, got one of 0 ms/,
+      /Expected a log longer than one second, got a log of 0 ms/,
     );
   });
 });

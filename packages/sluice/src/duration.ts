@@ -3,7 +3,7 @@
 const UNITS = { ms: 1, s: 1e3, m: 6e4, h: 36e5, d: 864e5, w: 6048e5 };
 export const MAX_WINDOW_MS = 36_500 * UNITS.d;
 
-/** Matches a duration. A unit alone is one of it: `min` is `1m`. */
+/** Matches a duration. A unit without a number means 1: `min` is `1m`. */
 export const DURATION = /^(\d{1,15})?(ms|[smhdw]|sec(ond)?|min(ute)?|hour|day|week)$/;
 
 /** Returns the milliseconds of a duration; NaN for any other text. */

@@ -17,7 +17,7 @@ export interface CallFields extends CostFields {
   readonly onFailure?: FailureAction | undefined;
 }
 
-/** The most limits in one check. */
+/** Maximum number of limits in one check. */
 export const MAX_LIMITS = 64;
 
 /** Whether a value is an array of a length that a check may have. */

@@ -13,7 +13,7 @@ import {
 
 /**
  * Milliseconds, or a whole number and a unit: `'250ms'` `'10s'` `'1m'` `'1h'` `'1d'` `'2w'`. Units
- * can be written out: `'5min'` `'1hour'` `'2week'`. A unit alone is one of it: `'hour'`.
+ * can be written out: `'5min'` `'1hour'` `'2week'`. A unit without a number means 1: `'hour'`.
  */
 export type Duration = number | string;
 

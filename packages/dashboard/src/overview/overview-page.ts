@@ -21,7 +21,7 @@ import { columnsFor, heatTable, omittedText, type PolicyRow, policyRows } from '
 import { counters } from './rate-cards.ts';
 import { storeCard } from './store-card.ts';
 
-/** Configuration errors are not part of the event stream. */
+/** Interval of polling `/readyz`, because configuration errors are not in the event stream. */
 const READY_POLL_MS = 10_000;
 /** A filter field appears above this many policies. */
 const FEW_POLICIES = 10;

@@ -5,7 +5,7 @@ import type { Question } from '../view/dialog.ts';
 import { clockText, countWithNoun } from '../view/format.ts';
 import { definitionText, deniesAll } from '../view/policy-text.ts';
 
-/** Most keys that `/v1/top` lists. */
+/** Maximum number of keys that `/v1/top` lists. */
 export const MAX_KEYS = 200;
 
 /** `12 clients`, or `at least 200 clients` if the list is incomplete. */

@@ -88,8 +88,8 @@ export class KeyQueue<T> extends LinkedList<T> {
 const MAX_IN_SHARD = 8192;
 
 /**
- * A map in shards of limited size. A growing `Map` is rehashed at once, which blocks the event loop
- * for 3 ms at 65,536 entries.
+ * A map in shards of limited size. A growing `Map` is rehashed in one step, which blocks the event
+ * loop for 3 ms at 65,536 entries.
  */
 export class ShardedMap<K, V> {
   readonly #shards: Map<K, V>[] = [];

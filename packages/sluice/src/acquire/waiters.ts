@@ -251,7 +251,7 @@ export class Waiters {
       this.#work(ready.item);
       return true;
     }
-    // In the millisecond of its deadline, a waiter may still follow those that are deciding.
+    // In the millisecond of its deadline, a waiter may still follow waiters that are deciding.
     if (next?.state !== 'queued' || this.#now() < next.dueMs + Math.min(this.#deciding, 1))
       return false;
     this.#deny(next);

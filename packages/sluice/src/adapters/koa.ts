@@ -64,7 +64,7 @@ export function rateLimit<Context extends KoaContext = KoaContext>(
   };
 }
 
-/** Throws the error with headers: Koa removes all others from an error response. */
+/** Adds headers to the error and throws it: Koa removes headers that the error does not have. */
 function throwWithHeaders(error: unknown, added: readonly Header[]): never {
   if (error instanceof Error) {
     const { headers } = error as { headers?: object };

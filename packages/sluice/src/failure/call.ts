@@ -47,7 +47,7 @@ export abstract class Call<T> extends Deadline implements Recipient<T> {
   /** Handles a reply after the deadline. `fallback` is undefined if the fallback threw. */
   protected late(_result: T, _fallback: T | undefined): void {}
 
-  /** Returns what a result shows about the store. */
+  /** Returns whether a result shows that the store works, is broken, or neither. */
   protected evidence(_result: T): 'works' | 'nothing' | 'broken' {
     return 'works';
   }

@@ -28,7 +28,7 @@ export interface FailureOptions {
   readonly onFailure?: FailureAction;
   /** The longest wait for the store, in ms. Default 50. */
   readonly deadlineMs?: number;
-  /** The most calls that wait for the store at once. Default 10,000. */
+  /** Maximum number of calls that wait for the store. Default 10,000. */
   readonly maxInFlight?: number;
   /** For `'local'`: the fraction of each limit that one process admits. Default 1. */
   readonly localShare?: number;

@@ -15,9 +15,9 @@ import { type Clock, scheduleInBackground } from '../clock.ts';
 import type { Adjustment, Store } from '../store.ts';
 import { onceOf } from './store-methods.ts';
 
-/** The most adjustments in all queues. */
+/** Maximum number of adjustments in all queues. */
 const MAX_WAITING = 10_000;
-/** The most adjustments of a queue that are sent at the same time. */
+/** Maximum number of adjustments of a queue that are sent at the same time. */
 const MAX_SENT = 64;
 /** The pause after a failure, and the timeout of a reply. */
 const PAUSE_MS = 1000;

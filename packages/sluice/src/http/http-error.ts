@@ -5,7 +5,7 @@ import { type Rejection, rejection } from './rejection.ts';
 const UNAVAILABLE = 503;
 const TOO_LARGE = JSON.stringify({ type: 'about:blank', title: 'Content Too Large', status: 413 });
 
-/** Every other code is a programming error, for which frameworks respond with 500. */
+/** Any other error code is a programming error, for which frameworks respond with 500. */
 const STATUSES: Partial<Record<ErrorCode, number>> = {
   ERR_STORE_UNAVAILABLE: UNAVAILABLE,
   // A cost above the limit can never be admitted.

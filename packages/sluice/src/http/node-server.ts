@@ -14,7 +14,7 @@ type HeaderReader<R> = (request: R, name: string) => string | undefined;
 /** Describes a Node request, wrapped by a framework or not. */
 export class NodeRequestInfo<R> implements RequestInfo<R> {
   readonly request: R;
-  /** Read at once, because a closed socket no longer has its address. */
+  /** Read in the constructor, because a closed socket no longer has its address. */
   readonly socketAddress: string | undefined;
   readonly isForwarded: boolean;
   readonly #raw: IncomingMessage;

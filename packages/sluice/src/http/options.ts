@@ -111,7 +111,7 @@ export interface RequestOptions<R> extends AddressOptions, Partial<RequestLimit<
   readonly limits?: readonly (RequestLimit<R> | PolicyLimit<R>)[];
   /**
    * A limiter to use, whose policies and store replace `limit`, `window`, `store` and the like.
-   * Set `policy`, or `limits` with a `policy` in each. Default: a limiter of its own.
+   * Set `policy`, or `limits` with a `policy` in each. Default: a new limiter.
    *
    * @example
    * const limiter = createLimiter({ policies: { perMinute: '100/1m' }, store });

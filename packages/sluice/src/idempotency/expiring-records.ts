@@ -35,7 +35,7 @@ interface Group<T> extends HeapEntry {
 
 export class ExpiringRecords<T> {
   #freeBytes: number;
-  /** By name, in shards: a growing `Map` is rehashed at once, 6 ms at 131,072 entries. */
+  /** By name, in shards: rehashing a growing `Map` blocks for 6 ms at 131,072 entries. */
   readonly #shards = Array.from({ length: SHARDS }, () => new Map<number, Entry<T>>());
   readonly #groups = new Map<string, Group<T>>();
   /** The groups, most bytes first. */

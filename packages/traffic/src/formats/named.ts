@@ -74,7 +74,7 @@ const MAX_SAMPLE_LENGTH = 40;
 /** Accepts `5.0`, which some programs write for integers. */
 const INTEGER = /^\d{1,16}(?:\.0+)?$/;
 
-/** Returns undefined if there is none, `INVALID_COST` if it is not a positive integer. */
+/** Returns the cost; undefined if it is missing, `INVALID_COST` if it is no positive integer. */
 function costOf(value: unknown): number | undefined {
   if (value === undefined || value === null) return undefined;
   let cost = value;

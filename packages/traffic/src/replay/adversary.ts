@@ -14,7 +14,7 @@ export interface Burst {
 }
 
 export interface AdversaryReport {
-  /** The most cost admitted in one sliding window. */
+  /** The largest cost admitted in one sliding window. */
   readonly count: number;
   /** `count` as a multiple of the limit. */
   readonly multiple: number;

@@ -5,7 +5,7 @@ import { clientNames } from './client-name.ts';
 /** Requests without the field share this key. */
 const NO_KEY = '-';
 
-/** `client`, `user`, `host`, `path`, `all`, or `field:NAME` for any other of the line. */
+/** `client`, `user`, `host`, `path`, `all`, or `field:NAME` for any other field of the line. */
 export const KEY_WORDS = ['client', 'user', 'host', 'path', 'all', 'field:NAME'] as const;
 
 /** Returns a function from entries to keys, or undefined for an unknown name. */

@@ -24,7 +24,7 @@ const CHUNK_MASK = (1 << CHUNK_BITS) - 1;
 
 /** The first time added for each row, in chunks allocated on demand. */
 export class FirstTimes {
-  /** 0 is none yet. */
+  /** A time of 0 means that none was added. */
   readonly #chunks: (Float64Array | undefined)[] = [];
 
   add(row: number, timeMs: number): void {

@@ -44,7 +44,7 @@ export const DENIED_SHARE = 0.01;
 /** Shares of clients: for each, the lowest limit is tried that denies no more of them. */
 const SHARES = [0.1, 0.05, 0.02, 0.01, 0.005, 0.001, 0];
 
-/** The most request times held at once. With more, the longest windows are omitted. */
+/** Maximum number of request times in memory. With more, the longest windows are omitted. */
 const MAX_HELD = 2 ** 24;
 
 export interface SuggestOptions {

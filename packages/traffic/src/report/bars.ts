@@ -4,7 +4,10 @@ import { percentText } from '../format.ts';
 import { type Html, type Part, shape, tag } from './html.ts';
 import { AXIS, across, type SeriesClass, TOP } from './scale.ts';
 
-/** Bar of `value` relative to `most`. `marked` of it has the class `css`, the rest is allowed. */
+/**
+ * Draws a bar of `value` relative to `most`. The part `marked` has the class `css`, the rest has
+ * the class `allowed`.
+ */
 export function cellBar(
   value: number,
   most: number,

@@ -206,7 +206,7 @@ export interface Column {
   readonly kind?: 'number' | 'name' | 'time' | 'bars';
 }
 
-/** The most rows of a table. */
+/** Maximum number of rows of a table. */
 export const MAX_ROWS = 60;
 
 export function table(

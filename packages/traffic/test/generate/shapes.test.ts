@@ -28,7 +28,7 @@ const MINUTE_MS = 60_000;
 describe.each(SHAPE_NAMES)('the traffic shape %s', (shape) => {
   const requests = generated(shape, { requests: 5000, clients: 50, seed: 4 });
 
-  test('has the requested number of requests, in order and within the duration', () => {
+  test('a shape has the requested number of requests, in order and within the duration', () => {
     expect(requests).toHaveLength(5000);
     const times = requests.map(({ timeMs }) => timeMs);
     expect(times).toEqual([...times].sort((a, b) => a - b));
@@ -38,7 +38,7 @@ describe.each(SHAPE_NAMES)('the traffic shape %s', (shape) => {
     expect(times.at(-1)).toBeLessThan(START_MS + durationMs);
   });
 
-  test('has the requested number of ordinary clients', () => {
+  test('a shape has the requested number of ordinary clients', () => {
     const ordinary = requests.filter(({ client }) =>
       /^10\.(?:\d\d?|1[01]\d|12[0-7])\./.test(client),
     );

@@ -26,7 +26,7 @@ describe.each(COMPARED)('the documentation page of %s', (algorithm) => {
     expect(altText).toContain(String(most));
   });
 
-  test('has a formula, a worst case, the memory use and when to use it', () => {
+  test('the page has a formula, a worst case, the memory use and when to use it', () => {
     for (const name of ['formula', 'worst case', 'wait', 'memory']) {
       expect(page).toContain(`\n| ${name} | `);
     }

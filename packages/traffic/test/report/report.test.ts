@@ -25,7 +25,7 @@ describe.each(Object.keys(results))('the HTML report of %s', (name) => {
     expect(/url\(|@import|:\/\//.exec(withoutAddresses)).toBeNull();
   });
 
-  test('has a Content-Security-Policy that allows only its own style', () => {
+  test('the report has a Content-Security-Policy that allows only its own style', () => {
     const [, policy] = /Content-Security-Policy" content="([^"]*)"/.exec(page)!;
     const [, style] = /<style>([\s\S]*?)<\/style>/.exec(page)!;
     const hash = createHash('sha256').update(style).digest('base64');
@@ -37,17 +37,17 @@ describe.each(Object.keys(results))('the HTML report of %s', (name) => {
     ]);
   });
 
-  test('shows names as text and no NaN', () => {
+  test('the report shows names as text and no NaN', () => {
     expect(/<img|<script|onerror=alert\(1\)>/i.exec(page)).toBeNull();
     expect(/NaN|Infinity|undefined/.exec(page)).toBeNull();
   });
 
-  test('is the same text for the same result', () => {
+  test('the report of the same result is the same text', () => {
     expect(htmlReport(results[name]()) === page).toBe(true);
   });
 });
 
-test('shows the log and its problems', () => {
+test('the report shows the log and its problems', () => {
   const log = { paths: ['-', '/var/log/<a>.log'], format: 'combined', unreadable: 3, late: 1 };
   const threshold = {
     flag: '--max-denied-clients',

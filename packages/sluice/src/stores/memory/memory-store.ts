@@ -6,7 +6,7 @@
  *
  * When the cap is reached, a key of the policy with the most keys is evicted. So each of n policies
  * that hold keys is guaranteed `maxKeys / n` keys, regardless of the others. Within a policy, the
- * key of a random sample that has used the least is evicted, see `PolicyTable.evict`. A sketch of
+ * least used key of a random sample is evicted, see `PolicyTable.evict`. A sketch of
  * fixed size (`EvictedKeys`) stores an upper bound of what each evicted key has used, so a flood of
  * keys cannot free a key from its limit.
  */
@@ -53,10 +53,10 @@ export interface MemoryStoreOptions {
 }
 
 const DEFAULT_MAX_KEYS = 1_000_000;
-/** Row numbers have 30 bits, and up to a third of the rows of a growing table are empty. */
+/** Row numbers have 30 bits, and in a growing table up to a third of the rows are empty. */
 const MAX_KEYS = 2 ** 29;
 const DEFAULT_ID_BYTES = 2 ** 25;
-/** Cells in each of the two rows of a sketch, per guaranteed key: 8 bytes per key in total. */
+/** Cells per guaranteed key in each of the two rows of a sketch. Both take 8 bytes per key. */
 const CELLS_PER_KEY = 1 / 4;
 const MIN_CELLS = 64;
 /** Places to sweep for each new key. Many of them are empty or hold keys that have not expired. */
@@ -205,8 +205,8 @@ class MemoryStore implements SyncStore, Evictor {
   }
 
   /**
-   * Evicts a key of the policy with the most keys, if there is no room for `more` keys. The size of
-   * `incoming` includes the key that is about to be added: a policy within its share loses none.
+   * Evicts a key of the policy with the most keys, if there is no room for `more` keys. The key
+   * that is about to be added counts towards `incoming`, so a policy within its share loses none.
    */
   #evictFor(incoming: PolicyTable, more: 0 | 1, nowMs: number): void {
     if (this.size + more <= this.#maxKeys) return;

@@ -211,8 +211,8 @@ export class PolicyTable implements SyncPolicyTable {
   /**
    * Evicts one key of a table that is not empty. Returns whether the key still counted.
    *
-   * Selects the key of a random sample that has used the least, which is 0 for expired keys. If all
-   * of them are at their limit, a recently added key is compared too. Of keys that have used the
+   * Selects the least used key of a random sample; the use of an expired key is 0. If all keys of
+   * the sample are at their limit, a recently added key is compared too. Of keys that have used the
    * same, the one that expires first is evicted. `#evicted` keeps what the key has used.
    */
   evict(nowMs: number): boolean {

@@ -2,10 +2,10 @@
 -- third number of a check is the length of a bucket in ms, 1 for a sliding log. Value of a key:
 -- sliding-log.lua.
 --
--- Decides whatever needs no more than the value itself or, for a hash, its header and its oldest
--- segment. Hands over what is rare: a string that becomes a hash or a hash that becomes a string,
--- a full tail (each 36th admission of a long log), a head segment that has expired completely,
--- entries that need wider numbers, and totals that must be rebased.
+-- Decides checks that need only the value itself or, for a hash, its header and its oldest segment.
+-- Hands over the rare cases to the general script: a string that becomes a hash or a hash that
+-- becomes a string, a full tail (each 36th admission of a long log), a head segment that has
+-- expired completely, entries that need wider numbers, and totals that must be rebased.
 -- include shared/fast-begin
 -- include shared/log-formats
 local each = 3

@@ -1,4 +1,4 @@
--- The begin of a fast script. It decides checks and peeks of single limits that have the same
+-- The start of a fast script. It decides checks and peeks of single limits that have the same
 -- algorithm and window, in order, and has no inner functions: creating those of the general script
 -- takes longer than a decision.
 --
@@ -19,10 +19,10 @@ local length = tonumber(ARGV[2])
 if not (length and length % 1 == 0 and length >= 1 and length <= MOST) then
   error('ERR expected a window in ms, got ' .. ARGV[2])
 end
--- With room for one decision, which avoids that the table grows.
+-- Allocated with the size of one decision, because growing a table takes time.
 local reply, size = { now, nil, nil, nil }, 1
 local lastExpires, lastTtl
 local limit, cost, third, take, isValid
--- The keys handed over to the general script. Their later checks in this command are handed over
--- too, so that they do not overtake.
+-- The keys handed over to the general script. Later checks of these keys in this command are handed
+-- over too, which keeps the checks of each key in order.
 local handed

@@ -1,8 +1,8 @@
 -- Decodes a log that is stored as a string.
 --
 -- In:   bytes
--- Out:  isLog       whether it is one
---       expired     when the key expires as stored
+-- Out:  isLog       whether `bytes` is a valid log
+--       expired     the stored time at which the key expires
 --       latest      latest time ever written, as a stamp
 --       base, before, width, entrySize, format, largest, count
 --       oldest, first, newest, total   times and running totals of the first and last entry
