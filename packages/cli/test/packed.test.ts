@@ -33,8 +33,9 @@ beforeAll(async () => {
 const npx = (args: readonly string[], variables = {}) =>
   new Process('npx', ['--no-install', 'sluice', ...args], variables, folder);
 
-test('the packed serve --print-config finds the example configuration', async () => {
-  const { code, stdout } = await npx(['serve', '--print-config', '--json']).ended;
+test('npx sluice-cli serve finds the example configuration', async () => {
+  const words = ['--no-install', 'sluice-cli', 'serve', '--print-config', '--json'];
+  const { code, stdout } = await new Process('npx', words, {}, folder).ended;
   expect(code).toBe(0);
   const { config } = JSON.parse(stdout);
   expect(config).toMatchObject({ example: true });

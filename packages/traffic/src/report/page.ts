@@ -231,8 +231,8 @@ export function table(
 /** Untrusted names are cut to this length. */
 const MAX_NAME_LENGTH = 80;
 
-export const nameText = (name: string): string =>
-  name.length > MAX_NAME_LENGTH ? `${name.slice(0, MAX_NAME_LENGTH - 1)}…` : name;
+export const nameText = (name: string, most = MAX_NAME_LENGTH): string =>
+  name.length > most ? `${name.slice(0, most - 1)}…` : name;
 
 /** A section with a heading. */
 export const part = (title: string, remark: Part, ...body: readonly Part[]): Html =>

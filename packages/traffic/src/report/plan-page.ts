@@ -130,6 +130,8 @@ function policyPart(policies: readonly PolicyReport[], hasCosts: boolean): Html 
 }
 
 const MAX_NAMED = 3;
+/** A long path beside numbers must not make its row high. */
+const MAX_LISTED_LENGTH = 40;
 
 /** Lists counts; with ≥ if details were dropped because too many clients were denied. */
 function named(all: readonly NamedCount[], isWhole: boolean): Part {
@@ -137,7 +139,9 @@ function named(all: readonly NamedCount[], isWhole: boolean): Part {
   const left = all.length - shown.length;
   const amount = (each: NamedCount): string => `${isWhole ? '' : '≥ '}${countText(each.count)}`;
   return [
-    shown.map((each) => tag('div', {}, nameText(each.name), ' ', soft(amount(each)))),
+    shown.map((each) =>
+      tag('div', {}, nameText(each.name, MAX_LISTED_LENGTH), ' ', soft(amount(each))),
+    ),
     left > 0 && tag('div', {}, soft(`and ${countText(left)} more`)),
   ];
 }

@@ -99,6 +99,7 @@ footer { color: var(--soft); font-size: 13px; margin: 20px 4px 0; }
   .beside { grid-template-columns: minmax(0, 1fr); }
   th, td { padding-right: 9px; }
   .bars { min-width: 56px; }
+  td.name div { white-space: nowrap; }
   .tiles { grid-template-columns: repeat(2, minmax(0, 1fr)); gap: 8px; }
   .tiles b { font-size: 20px; }
 }

@@ -19,6 +19,25 @@ function explainer(
 const TRAFFIC = [at(0), at(5, 'b'), at(10), at(20), at(30), at(59), at(60), at(61)];
 
 describe('an explanation', () => {
+  test('counts the requests up to the explained one and says why it was chosen', () => {
+    const explained = (traffic: readonly MadeRequest[], atMs?: number) => {
+      const found = explainer(atMs === undefined ? {} : { atMs });
+      found.add(entriesOf(traffic));
+      const { choice, seen } = found.result()!;
+      return { choice, ...seen };
+    };
+    const quiet = [at(0), at(10), at(300)];
+    expect(explained(quiet)).toEqual({ choice: 'least-remaining', requests: 2, denied: 0 });
+    expect(explained(TRAFFIC, START_MS + 20_000)).toEqual({
+      ...{ choice: 'at', requests: 3, denied: 0 },
+    });
+    const twice = [at(0), at(1), at(2), at(2), at(2)];
+    expect(explained(twice, START_MS + 2000)).toEqual({
+      ...{ choice: 'first-denied-at', requests: 4, denied: 1 },
+    });
+    expect(explained(TRAFFIC, START_MS + 25_000).choice).toBe('none-at');
+  });
+
   test('explains the first denied request with the entries that counted then', () => {
     const found = explainer();
     found.add(entriesOf(TRAFFIC));

@@ -163,3 +163,12 @@ test('chart scales end at round numbers', () => {
     ...[1, 1, 8, 20, 400, 500, 1_000_000],
   ]);
 });
+
+test('a long path beside the numbers of a client is cut to 40 characters', () => {
+  const result = planResult();
+  const routes = [{ name: `GET /${'long-'.repeat(60)}`, count: 9 }];
+  const topClients = result.topClients.map((each) => ({ ...each, routes }));
+  const page = htmlReport({ ...result, topClients, topRoutes: [] });
+  expect(page).toContain(`<div>${routes[0].name.slice(0, 39)}… `);
+  expect(page).not.toContain(routes[0].name.slice(0, 41));
+});
