@@ -37,7 +37,7 @@ export const importRules = {
     'engine.ts': '*',
     'http/compat/': [
       './ http/client-address.ts clock.ts decision.ts errors.ts failure/ policy.ts store.ts',
-      'stores/memory/ warning.ts',
+      'stores/memory/ warning.ts type:http/options.ts',
     ].join(' '),
     'http/': [
       './ api.ts clock.ts decision.ts errors.ts failure/ key.ts limiter.ts policy.ts store.ts',

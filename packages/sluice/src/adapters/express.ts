@@ -112,7 +112,7 @@ export interface ExpressOptions<
    * The store of the counters. Default: a memory store in this process. Stores of
    * express-rate-limit work too, but count in fixed windows.
    *
-   * @example store: redisStore({ client })
+   * @example store: redisStore(client)
    */
   readonly store?: RequestOptions<Request>['store'] | CounterStore | LegacyStore;
   /**

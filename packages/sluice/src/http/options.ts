@@ -128,7 +128,7 @@ export interface RequestOptions<R> extends AddressOptions, Partial<RequestLimit<
   /**
    * The store of the counters. Default: a memory store in this process.
    *
-   * @example store: redisStore({ client })
+   * @example store: redisStore(client)
    */
   readonly store?: Store;
   /**

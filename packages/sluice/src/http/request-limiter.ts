@@ -193,8 +193,9 @@ export class RequestLimiter<R> {
     const { count, settle, succeeded } = this.#options;
     try {
       if (count === 'all') return await settle?.(outcome);
-      const isSuccess = (await succeeded?.(outcome)) ?? outcome.status < FIRST_FAILURE_STATUS;
-      const failed = !outcome.finished || !isSuccess;
+      const isSuccess = succeeded ?? (({ status }) => status < FIRST_FAILURE_STATUS);
+      // A request without a complete response has failed, whatever its status is.
+      const failed = !outcome.finished || !(await isSuccess(outcome));
       return failed === (count === 'failures') ? await settle?.(outcome) : 0;
     } catch (error) {
       this.#onSettleError(error);

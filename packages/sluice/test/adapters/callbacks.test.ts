@@ -48,6 +48,28 @@ describe('requestWasSuccessful', () => {
     });
   });
 
+  it('requestWasSuccessful is not called for a client that has disconnected', async () => {
+    const requestWasSuccessful = vi.fn(() => true);
+    const store = memoryStore();
+    const app = express();
+    const options = { ...ONE, name: 'login', store, skipSuccessfulRequests: true };
+    app.use(expressLimit({ ...options, requestWasSuccessful }) as never);
+    const closed = new Promise<void>((resolve) => {
+      app.get('/', (request, response) => {
+        response.once('close', resolve);
+        request.socket.destroy();
+      });
+    });
+    await withServer(createServer(app), async (address) => {
+      await fetch(address).catch(() => {});
+      await closed;
+      await new Promise((resolve) => setTimeout(resolve, 5));
+    });
+    expect(requestWasSuccessful).not.toHaveBeenCalled();
+    const limiter = createLimiter({ policies: { login: '1/1h' }, store });
+    expect((await limiter.inspect('login', 'ada'))?.used).toBe(1);
+  });
+
   it.each([
     [
       'throws',

@@ -260,6 +260,25 @@ describe('a store of express-rate-limit that fails', () => {
     },
   );
 
+  it('a store that does not reply is logged, and onDecision is still called', async () => {
+    const logged: unknown[][] = [];
+    const logger = { error: (...call: unknown[]) => logged.push(call), warn: () => {} };
+    const store = Object.assign(new FixedWindows(), {
+      increment: () => new Promise<never>(() => {}),
+    });
+    const decided: unknown[] = [];
+    const { onWarning: _, ...settings } = SETTINGS;
+    const limit = rateLimit({
+      ...settings,
+      ...{ store, logger, passOnStoreError: true },
+      onDecision: ({ degraded }) => void decided.push(degraded),
+    });
+    expect(statusesOf(await send(limit, 200))).toEqual([200]);
+    const message = 'Sluice: the store failed, allowing the request without a limit';
+    expect(logged).toEqual([[new Error('no reply within 1 s'), message]]);
+    expect(decided).toEqual([{ reason: 'timeout', action: 'allow' }]);
+  });
+
   it('without a logger, errors are warnings', async () => {
     const warnings: unknown[] = [];
     const store = Object.assign(new FixedWindows(), { error });

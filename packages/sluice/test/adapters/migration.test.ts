@@ -286,10 +286,10 @@ describe('intended differences', () => {
     expect(used(responses.ours)).toEqual([2, 2, 2]);
   });
 
-  it('draft-8 is the current draft: configurable name, no spaces, no hash of the key', async () => {
+  it('draft-8 is the current draft, without spaces and without a hash of the key', async () => {
     const draft = { ...TWO, standardHeaders: 'draft-8', legacyHeaders: false };
     const responses = { theirs: await run(theirs, draft, times(3)) };
-    const named = await run(ours, { ...draft, name: '2-in-1min' }, times(3));
+    const named = await run(ours, draft, times(3));
     expect(named.map(({ headers }) => headers.ratelimit)).toEqual([
       '"2-in-1min";r=1;t=60',
       '"2-in-1min";r=0;t=60',
@@ -301,6 +301,24 @@ describe('intended differences', () => {
       return { status, body, headers: { ...headers, ratelimit, 'ratelimit-policy': policy } };
     });
     expect(named).toEqual(plain);
+  });
+
+  it.each([...[1000, 30_000, 60_000, 90_000, 3_600_000, 7_200_000, 86_400_000, 172_800_000]])(
+    'with draft-8, the default name for %i ms is that of express-rate-limit',
+    async (windowMs) => {
+      const draft = { ...TWO, windowMs, standardHeaders: 'draft-8' };
+      const responses = await both(draft, times(1));
+      const nameIn = ([{ headers }]: readonly RecordedResponse[]) =>
+        /^"[^"]*"/.exec(headers.ratelimit)?.[0];
+      expect(nameIn(responses.ours)).toEqual(nameIn(responses.theirs));
+    },
+  );
+
+  it('with draft-8 and a store, which knows counters by name, the name is default', async () => {
+    const draft = { ...TWO, standardHeaders: 'draft-8', store: memoryStore() };
+    expect((await run(ours, draft, times(1)))[0].headers.ratelimit).toBe('"default";r=1;t=60');
+    const named = await run(ours, { ...draft, identifier: 'login' }, times(1));
+    expect(named[0].headers.ratelimit).toBe('"login";r=1;t=60');
   });
 
   it('the default body is problem details', async () => {

@@ -3,6 +3,7 @@ import { dateOf, systemClock } from '../../clock.ts';
 import { expected } from '../../errors.ts';
 import type { FailureAction } from '../../policy.ts';
 import type { KeyState, Store } from '../../store.ts';
+import type { RequestOptions } from '../options.ts';
 import {
   type ClientRateLimitInfo,
   type CounterStore,
@@ -11,15 +12,19 @@ import {
   sluiceStore,
 } from './counter-store.ts';
 import type { Log } from './logger.ts';
+import { DAY, HOUR, MINUTE, SECOND } from './time-constants.ts';
 
 type Given = Readonly<Record<string, unknown>>;
 
 const DEFAULT_LIMIT = 5;
-const DEFAULT_WINDOW_MS = 60_000;
+const DEFAULT_WINDOW_MS = MINUTE;
 const DEFAULT_MESSAGE = 'Too many requests, please try again later.';
 
 /** Options that define a limit. */
 const LIMIT_FIELDS = ['limit', 'max', 'limits', 'limiter', 'policy', 'window', 'windowMs'];
+
+/** Options of Sluice that define or name a limit. */
+const OWN_NAMES = ['name', 'limits', 'limiter', 'policy', 'window'];
 
 /** Options that need a store that decides. */
 const NOT_COUNTABLE = ['limits', 'cost', 'settle', 'algorithm', 'burst', 'buckets'];
@@ -43,19 +48,46 @@ export function withExpressDefaults(options: object, log: Log): Given {
   return definedOnly({
     ...rest,
     ...(!hasLimit && { windowMs: DEFAULT_WINDOW_MS }),
+    name: given.name ?? quotaName(given),
     ...(typeof headers !== 'boolean'
       ? { headers }
       : { legacyHeaders: given.legacyHeaders ?? headers }),
     onWarning: given.onWarning ?? (logger && log.warn),
-    store: isCounterStore(store) ? adapted(store, given, log) : store,
+    ...(isCounterStore(store) ? adapted(store, given, log) : { store }),
   });
+}
+
+/**
+ * Returns the name that express-rate-limit sends in the headers of draft 8, such as `5-in-1min`.
+ * Undefined if the limit has a name or a store, in which names identify counters.
+ */
+function quotaName(given: Given): string | undefined {
+  const { limit = given.max ?? DEFAULT_LIMIT, windowMs = DEFAULT_WINDOW_MS } = given;
+  const isNamed = [...OWN_NAMES, 'identifier', 'store'].some((name) => given[name] !== undefined);
+  if (given.standardHeaders !== 'draft-8' || isNamed) return undefined;
+  if (typeof limit !== 'number' || typeof windowMs !== 'number') return undefined;
+  return `${limit}-in-${durationText(windowMs)}`;
+}
+
+function durationText(windowMs: number): string {
+  if (windowMs < MINUTE) return `${windowMs / SECOND}sec`;
+  if (windowMs < HOUR) return `${windowMs / MINUTE}min`;
+  const [unitMs, unit] = windowMs < DAY ? [HOUR, 'hr'] : [DAY, 'day'];
+  return `${windowMs / unitMs}${unit}${windowMs > unitMs ? 's' : ''}`;
 }
 
 function definedOnly(options: Given): Given {
   return Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined));
 }
 
-function adapted(store: CounterStore | LegacyStore, given: Given, log: Log): Store {
+type Listener = NonNullable<RequestOptions<unknown>['onDecision']>;
+
+/** Returns the store to use, and a listener that logs calls of the store that timed out. */
+function adapted(
+  store: CounterStore | LegacyStore,
+  given: Given,
+  log: Log,
+): { store: Store; onDecision: Listener } {
   const misplaced = NOT_COUNTABLE.find((name) => given[name] !== undefined);
   if (misplaced !== undefined) {
     const what = `no \`${misplaced}\` with a store of express-rate-limit, which only counts`;
@@ -66,17 +98,19 @@ function adapted(store: CounterStore | LegacyStore, given: Given, log: Log): Sto
   const count = given.count ?? 'all';
   const refunds =
     count !== 'all' || [given.skipFailedRequests, given.skipSuccessfulRequests].some(Boolean);
-  const adaptedStore = sluiceStore(store, {
-    onError: (error) => log.error(error, `Sluice: the store failed, ${OUTCOMES[action]}`),
-    refunds,
-  });
+  const onError = (error: unknown): void =>
+    log.error(error, `Sluice: the store failed, ${OUTCOMES[action]}`);
   log.warn({
     code: 'WARN_FIXED_WINDOW_STORE',
     message:
       'The store counts in fixed windows, so up to twice the limit is admitted around the end of ' +
       'a window. For a sliding window, omit `store` or use `redisStore` of sluice/redis.',
   });
-  return adaptedStore;
+  const onDecision: Listener = (decision, request) => {
+    if (decision.degraded?.reason === 'timeout') onError(new Error('no reply within 1 s'));
+    return (given.onDecision as Listener | undefined)?.(decision, request);
+  };
+  return { store: sluiceStore(store, { onError, refunds }), onDecision };
 }
 
 /** Options as `handler` and `init` of a store receive them: those given, with defaults. */
