@@ -1,4 +1,4 @@
-/** Thrown for a request that proxies and applications could read differently; answered with 400. */
+/** Thrown for a request that proxies and applications could read differently (status 400). */
 export class AmbiguousRequest extends Error {
   override readonly name = 'AmbiguousRequest';
 }

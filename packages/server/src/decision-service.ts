@@ -72,7 +72,7 @@ export interface KeyInspection {
   readonly atMs: number;
   /** 0 if a call of cost 1 passes, else the wait in ms until it does. */
   readonly nextMs: number;
-  /** The same for the cost that was asked for; infinite if it exceeds the limit. */
+  /** The same for the requested cost; infinite if it exceeds the limit. */
   readonly nextForCostMs: number | undefined;
 }
 
@@ -235,7 +235,7 @@ export class DecisionService {
     return isQuiet ? decision : this.notify(decision, check.limits);
   }
 
-  async #ask(check: Check): Promise<CheckResult> {
+  async #decideInStore(check: Check): Promise<CheckResult> {
     const [result] = await this.store.decide([check]);
     return result;
   }
@@ -260,7 +260,7 @@ export class DecisionService {
    */
   async denyForever(limits: readonly Limit[], isShadow = false): Promise<ServiceDecision> {
     const peeked = limits.map((limit) => ({ ...limit, cost: 1 }));
-    const result = await this.#ask({ limits: peeked, peek: true, onFailure: 'allow' });
+    const result = await this.#decideInStore({ limits: peeked, peek: true, onFailure: 'allow' });
     const denied = result.limits.map((each, at) => neverFits(each, limits[at].cost));
     if (isShadow) {
       const shadow = denied.map((each) => jointDecision([each], false));
@@ -321,7 +321,7 @@ export class DecisionService {
             this.store.inspect?.(policy, params, key),
             Promise.all(
               costs.map((each) =>
-                this.#ask({
+                this.#decideInStore({
                   limits: [{ policy, params, key, cost: each }],
                   ...{ peek: true, onFailure: 'throw' },
                 }),
@@ -340,7 +340,7 @@ export class DecisionService {
     const limit = this.inlineLimit(`${OWN_NAMES}probe`, PROBE, 'probe', 1);
     const peek = this.store.size !== undefined;
     try {
-      const result = await this.#ask({ limits: [limit], peek, onFailure: 'throw' });
+      const result = await this.#decideInStore({ limits: [limit], peek, onFailure: 'throw' });
       return result.degraded === undefined;
     } catch {
       return false;

@@ -65,7 +65,7 @@ export class OverridesFile {
     this.#state = state;
     this.#log = log;
     this.#lock = lock;
-    // Changes of other processes too: they may have written the file before a change from here.
+    // Also after changes by other processes, whose last write may lack a change by this one.
     state.overrides.onChange(() => this.#onChange());
     state.shadowOverrides.onChange(() => this.#onChange());
   }

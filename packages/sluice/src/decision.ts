@@ -19,7 +19,7 @@ export interface LimitDecision {
   readonly remaining: number;
   /** 0 if allowed; else the shortest wait, in ms, after which the same check passes. */
   readonly retryAfterMs: number;
-  /** The time until nothing of the key counts, in ms, if no other call is admitted. */
+  /** Time in ms until the key has its full limit again, if no other call is admitted. */
   readonly resetAfterMs: number;
   /** When the store decided, in ms since the epoch. */
   readonly atMs: number;
@@ -37,7 +37,7 @@ export interface CheckResult extends LimitDecision {
   readonly degraded?: Degraded;
   /** Set if a denial was repeated from this process's cache. `remaining` may be out of date. */
   readonly cached?: true;
-  /** `false` if the limits are on several nodes: each was reserved, and refunded if denied. */
+  /** `false` if the limits are on several nodes. If one denies, the others are refunded. */
   readonly atomic?: false;
   /** Set with an idempotency id: the `client` of the call that was charged. */
   readonly client?: string;

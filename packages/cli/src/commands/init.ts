@@ -80,7 +80,7 @@ function fileText({ limit, key, isShadow }: Answers, path: string): string {
 # A policy is a limit per window. The window slides: it is always the last ${window}.
 policies:
 ${policy(name, count)}${address}
-# A rule says which requests a policy limits, and by which key.
+# A rule selects the requests that a policy limits, and the key to count by.
 rules:
   # Without \`match\`, a rule applies to all requests. For one path, add:
   #   match: { path: /login, method: POST }
@@ -88,7 +88,7 @@ rules:
 ${isHeader ? limitsByHeader(name, key) : limitsByAddress(name)}`;
 }
 
-/** Asks on the terminal for what the flags do not say. Empty answers are the defaults. */
+/** Prompts for the settings that no flag sets. An empty answer selects the default. */
 async function ask(context: Context, options: InitOptions): Promise<Answers> {
   const { limit, key, shadow } = options;
   const isComplete = limit !== undefined && key !== undefined && shadow !== undefined;
@@ -151,7 +151,7 @@ export const init: Command = {
     new Option('--force', 'replace an existing file'),
   ],
   epilogue: `
-On a terminal, the command asks for what the flags do not say.
+On a terminal, the command prompts for the settings that no flag sets.
 `,
   run,
 };

@@ -124,7 +124,7 @@ export class Source {
     if (excess !== undefined) throw this.#unreadable(0, `Expected at most ${excess}, got more`);
     const document = parseDocument(text, {
       prettyErrors: false,
-      // At lower levels the parser does not report a second document.
+      // With a lower `logLevel`, the parser does not report a second document.
       logLevel: 'error',
       // YAML 1.2 even if the file declares another version: text, numbers, booleans and null.
       schema: 'core',

@@ -20,15 +20,11 @@ export interface ExplainOptions {
 export interface ExplainedRequest {
   readonly timeMs: number;
   readonly allowed: boolean;
-  /** Only if the log has one; otherwise 1. */
+  /** Cost of the request in the log. Default 1. */
   readonly cost?: number;
 }
 
-/**
- * Why a request was explained: it is the first denied one; none is denied and it has the least
- * remaining; it is at the given time; it is the first denied one of several at that time; or there
- * is none at that time.
- */
+/** Why a request was chosen for the explanation, see `CHOICES`. */
 export type Choice = 'first-denied' | 'least-remaining' | 'at' | 'first-denied-at' | 'none-at';
 
 const CHOICES: Readonly<Record<Choice, string>> = {
@@ -45,9 +41,9 @@ export const choiceText = (choice: Choice): string => CHOICES[choice];
 /** A decision and the state that it was made from. */
 export interface Explanation {
   readonly kind: 'explain';
-  /** Only of a log. */
+  /** Set if the request is from a log. */
   readonly choice?: Choice;
-  /** Only of a log: the requests of the client up to this one. */
+  /** Set if the request is from a log: the requests of the client up to this one. */
   readonly seen?: { readonly requests: number; readonly denied: number };
   readonly policy: string;
   readonly key: string;
