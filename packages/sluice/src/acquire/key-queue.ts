@@ -1,4 +1,5 @@
 /** Queues of waiters. Joining, leaving and summing the cost ahead take O(log n). */
+import { Turns } from './turns.ts';
 
 export interface QueueNode<T> {
   readonly item: T;
@@ -54,6 +55,7 @@ export class KeyQueue<T> extends LinkedList<T> {
   ready: QueueNode<KeyQueue<T>> | undefined;
   /** The cost admitted so far. */
   served = 0;
+  readonly turns = new Turns();
   /** From this position on, no waiter is admitted before this time. */
   late: { readonly position: number; readonly earliestMs: number } | undefined;
 

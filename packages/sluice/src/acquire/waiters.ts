@@ -23,29 +23,15 @@
  */
 import type { QueueEstimate } from '../algorithms/algorithm.ts';
 import { algorithms } from '../algorithms/index.ts';
-import { type Clock, inNextTurn } from '../clock.ts';
+import { inNextTurn } from '../clock.ts';
 import { type Charge, type CheckResult, type Decision, jointDecision } from '../decision.ts';
 import { checkMethods, closed, expected } from '../errors.ts';
 import { byTime, Heap, type Timed } from '../heap.ts';
-import type { FailureAction } from '../policy.ts';
-import { type Adjustment, type Check, idOf, type Limit } from '../store.ts';
+import { type Check, idOf, type Limit } from '../store.ts';
+import type { AcquireOptions, WaitingContext } from './context.ts';
 import { KeyQueue, LinkedList, type QueueNode, ShardedMap } from './key-queue.ts';
 
-export interface AcquireOptions {
-  /** The longest wait, in ms. Default: unlimited. */
-  readonly maxWaitMs?: number | undefined;
-  /** Aborts the wait: the promise rejects with the signal's reason, and nothing is charged. */
-  readonly signal?: AbortSignal | undefined;
-  /** What to do if the store cannot decide. Default: the policy's action, else the store's. */
-  readonly onFailure?: FailureAction | undefined;
-}
-
-/** The part of the limiter that waiting needs. */
-export interface WaitingContext {
-  readonly clock: Clock;
-  decide(check: Check): CheckResult | Promise<CheckResult>;
-  refund(adjustments: readonly Adjustment[]): void;
-}
+export type { AcquireOptions } from './context.ts';
 
 /** The number of limits that are handled in one turn of the event loop. */
 const SLICE = 128;
@@ -64,6 +50,8 @@ interface Waiter extends Timed {
   state: 'queued' | 'deciding' | 'sleeping' | 'done';
   /** Whether capacity was freed during the decision, so that a denial may be out of date. */
   nudged?: boolean;
+  /** When it should pass, according to the last denial. */
+  promisedMs?: number;
 }
 
 const isFirst = (waiter: Waiter): boolean =>
@@ -86,6 +74,8 @@ export class Waiters {
   readonly #rejections: (readonly [LinkedList<Waiter>, unknown])[] = [];
   /** The number of checks that the store is deciding. */
   #deciding = 0;
+  /** Whether the store is remote, so that other processes may use it. */
+  #isRemote = false;
   /** The number of limits that may still be handled in this turn of the event loop. */
   #budget = SLICE;
   #isRunning = false;
@@ -269,7 +259,11 @@ export class Waiters {
     }
     const first = queue.first?.item;
     if (queue.unestimated) this.#proceed([queue]);
-    else if (first?.state === 'queued' && isFirst(first)) this.#startDecision(first);
+    else if (first?.state === 'queued' && isFirst(first)) {
+      const pausedMs = Math.max(...first.queues.map(({ turns }) => turns.pausedUntilMs));
+      if (pausedMs > this.#now() && pausedMs < first.deadlineMs) this.#sleep(first, pausedMs);
+      else this.#startDecision(first);
+    }
   }
 
   #startDecision(waiter: Waiter): void {
@@ -288,8 +282,10 @@ export class Waiters {
     this.#budget -= check.limits.length - 1;
     try {
       const result = this.#context.decide(check);
-      if ('then' in result) result.then(done).catch(failed);
-      else done(result);
+      if ('then' in result) {
+        this.#isRemote = true;
+        result.then(done).catch(failed);
+      } else done(result);
     } catch (error) {
       failed(error);
     }
@@ -310,11 +306,19 @@ export class Waiters {
       if (refunds) this.#context.refund(refunds);
     } else if (decision.allowed || (!waiter.nudged && wakeMs > waiter.deadlineMs)) {
       this.#leave(waiter);
-      for (const [at, queue] of queues.entries()) queue.served += check.limits[at].cost;
+      for (const [at, queue] of queues.entries()) {
+        queue.served += check.limits[at].cost;
+        if (decision.allowed && this.#isRemote)
+          queue.turns.admitted(check.limits[at], decision.limits[at].remaining, this.#now());
+      }
       waiter.resolve(decision);
     } else {
       this.#deciding--;
-      this.#sleep(waiter, waiter.nudged ? 0 : wakeMs);
+      const isPromised = decidedMs >= (waiter.promisedMs ?? NEVER);
+      const isLost = this.#isRemote && !waiter.nudged && isPromised;
+      const early = queues.map(({ turns }, at) => turns.denied(check.limits[at], isLost));
+      waiter.promisedMs = waiter.nudged ? NEVER : wakeMs;
+      this.#sleep(waiter, waiter.nudged ? 0 : wakeMs - Math.min(...early));
     }
     this.#proceed(queues);
   }
