@@ -31,6 +31,9 @@ function makeCertificates(folder) {
   return readFileSync(join(folder, 'ca.crt'), 'utf8');
 }
 
+/** Set `REDIS_SERVER` to test another version, or Valkey. */
+const PROGRAM = process.env.REDIS_SERVER ?? 'redis-server';
+
 /** The administrator is a separate user with all rights, independent of the test's users. */
 function redisPlan(folder, port, options) {
   const { args = [], password, acl = [], tls = false } = options;
@@ -55,7 +58,7 @@ function redisPlan(folder, port, options) {
   ];
   const login = password === undefined ? '' : `:${encodeURIComponent(password)}@`;
   const url = `${tls ? 'rediss' : 'redis'}://${login}${HOST}:${port}`;
-  return { program: 'redis-server', programArgs, url, access, endsGently: Boolean(options.folder) };
+  return { program: PROGRAM, programArgs, url, access, endsGently: Boolean(options.folder) };
 }
 
 export function startRedis(options = {}) {
@@ -108,7 +111,7 @@ function sentinelPlan(folder, port, masterPort) {
   ];
   const file = join(folder, 'sentinel.conf');
   writeFileSync(file, `${lines.join('\n')}\n`);
-  return { program: 'redis-server', programArgs: [file, '--sentinel'], afterStart: hasten };
+  return { program: PROGRAM, programArgs: [file, '--sentinel'], afterStart: hasten };
 }
 
 /**
