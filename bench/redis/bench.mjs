@@ -9,6 +9,7 @@ const CONTENDERS = new URL('contenders.mjs', import.meta.url);
 
 const COUNTER = 'sluice sliding-counter';
 const LOG = 'sluice sliding-log';
+const BUCKET = 'sluice token-bucket';
 const CACHED = 'sluice sliding-log, deny cache';
 const FLEXIBLE = 'rate-limiter-flexible';
 const FLEXIBLE_BUNDLED = 'rate-limiter-flexible, auto-pipelining';
@@ -34,12 +35,12 @@ const LOADS = [
     options: { ...WITHIN, inFlight: 256 },
     operations: 100_000,
     needs: [
-      ['speed', COUNTER, FLEXIBLE, 2.5],
+      ['speed', COUNTER, FLEXIBLE, 3],
       ['speed', COUNTER, INCR, 1],
       ['client', COUNTER, FLEXIBLE, 0.5],
       ['speed', COUNTER, EXPRESS],
       ['speed', COUNTER, FLEXIBLE_BUNDLED],
-      ['speed', COUNTER, INCR_BUNDLED],
+      ['speed', COUNTER, INCR_BUNDLED, 1.3],
       ['speed', LOG, SORTED_SET],
     ],
   },
@@ -50,16 +51,44 @@ const LOADS = [
     needs: [
       ['speed', COUNTER, FLEXIBLE, 4],
       ['speed', COUNTER, INCR],
+      ['speed', COUNTER, INCR_BUNDLED, 1.3],
       ['speed', COUNTER, FLEXIBLE_BUNDLED],
+    ],
+  },
+  {
+    traffic: '16 in flight',
+    options: { ...WITHIN, inFlight: 16 },
+    operations: 50_000,
+    needs: [
+      ['speed', COUNTER, FLEXIBLE],
+      ['speed', COUNTER, INCR],
+      ['server', COUNTER, FLEXIBLE],
     ],
   },
   {
     traffic: '1 in flight',
     options: { ...WITHIN, inFlight: 1 },
-    operations: 10_000,
+    operations: 5000,
+    rounds: 15,
     needs: [
-      ['speed', COUNTER, FLEXIBLE],
+      ['speed', COUNTER, FLEXIBLE, 0.95],
+      ['speed', LOG, FLEXIBLE, 0.85],
+      ['speed', BUCKET, FLEXIBLE, 0.85],
+      ['client', COUNTER, FLEXIBLE, 1.1],
+      ['server', COUNTER, FLEXIBLE, 1.25],
+      ['server', LOG, FLEXIBLE, 1.8],
+      ['server', BUCKET, FLEXIBLE, 1.8],
       ['speed', COUNTER, INCR],
+    ],
+  },
+  {
+    // As 50 quiet processes: nothing of one client is batched with another.
+    traffic: '50 clients, 1 in flight each',
+    options: { ...WITHIN, inFlight: 50, clients: 50 },
+    operations: 20_000,
+    needs: [
+      ['serverCpu', COUNTER, FLEXIBLE, 1.5],
+      ['server', COUNTER, FLEXIBLE],
     ],
   },
   {
@@ -76,8 +105,8 @@ const LOADS = [
 ];
 
 async function measureLoad(result, server, progress) {
-  for (const { traffic, options, operations, needs } of LOADS) {
-    progress(`${traffic}: ${ROUNDS} rounds`);
+  for (const { traffic, options, operations, needs, rounds = ROUNDS } of LOADS) {
+    progress(`${traffic}: ${rounds} rounds`);
     await server.command('FLUSHALL');
     const names = [...new Set(needs.flatMap(([, name, peer]) => [name, peer]))];
     const all = { ...options, port: server.port };
@@ -87,7 +116,7 @@ async function measureLoad(result, server, progress) {
       }
       // Warm: compiled, with the scripts loaded and the keys there.
       for (const contender of contenders) await contender.call('run', operations);
-      const turns = await takeTurns(contenders, ROUNDS, operations);
+      const turns = await takeTurns(contenders, rounds, operations);
       result.rows.push(...loadRows(turns, traffic));
       for (const need of needs) compare(result, turns, traffic, need);
     });

@@ -17,11 +17,20 @@ export function loadRows(turns, traffic) {
       'client CPU us': round(of('client') / 1e3),
       'server us': round(of('server') / 1e3),
       'server CPU us': round(of('serverCpu') / 1e3),
+      ...(turns.get(name)[0].p50 && {
+        'p50 us': round(of('p50') / 1e3),
+        'p99 us': round(of('p99') / 1e3),
+      }),
     };
   });
 }
 
-const TITLES = { speed: '', client: 'client CPU, ', server: 'server time, ' };
+const TITLES = {
+  speed: '',
+  client: 'client CPU, ',
+  server: 'server time, ',
+  serverCpu: 'server CPU, ',
+};
 
 /** Adds the ratio of two contenders: of their speeds, or of their costs. */
 export function compare(result, turns, traffic, [what, name, peer, need]) {

@@ -9,16 +9,23 @@ const BUNDLED = { enableAutoPipelining: true };
 
 const isAllowed = (decision) => decision.allowed;
 
+/** Connects as many clients as the load has, each with its own limiter. */
+const connectAll = ({ port, clients = 1 }, settings) =>
+  Promise.all(Array.from({ length: clients }, () => connect(port, settings)));
+
 async function ours(algorithm, options, storeOptions) {
-  const client = await connect(options.port);
+  const clients = await connectAll(options);
   const { limit, windowMs } = options;
   const policies = { perWindow: { algorithm, limit, window: windowMs } };
-  return underLoad(client, sluice(client, policies, storeOptions), isAllowed, options);
+  const calls = clients.map((client) => sluice(client, policies, storeOptions));
+  return underLoad(clients[0], calls, isAllowed, options);
 }
 
-async function flexibleOn(client, options) {
+async function flexibleOn(options, settings) {
+  const clients = await connectAll(options, settings);
+  const calls = clients.map((client) => flexible(client, options));
   // What it resolves to was admitted; a denial is a rejection.
-  return underLoad(client, flexible(client, options), () => true, options);
+  return underLoad(clients[0], calls, () => true, options);
 }
 
 async function bareIncr(client, options) {
@@ -34,10 +41,11 @@ export const contenders = {
   'sluice sliding-log, deny cache': (options) =>
     ours('sliding-log', options, { prefix: 'cached:', denyCache: {} }),
 
-  'rate-limiter-flexible': async (options) => flexibleOn(await connect(options.port), options),
+  'sluice token-bucket': (options) => ours('token-bucket', options),
 
-  'rate-limiter-flexible, auto-pipelining': async (options) =>
-    flexibleOn(await connect(options.port, BUNDLED), options),
+  'rate-limiter-flexible': (options) => flexibleOn(options),
+
+  'rate-limiter-flexible, auto-pipelining': (options) => flexibleOn(options, BUNDLED),
 
   'rate-limit-redis': async (options) => {
     const client = await connect(options.port);

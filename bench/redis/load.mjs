@@ -5,17 +5,17 @@ import { setTimeout as sleep } from 'node:timers/promises';
 export const keyOf = (number) => `user:${100_000_000 + number}`;
 
 /**
- * Keeps `count` calls in flight and returns how many were admitted. A rejection that is not an
- * error is a denial. Rejects with the first error.
+ * Keeps `count` calls in flight and returns how many were admitted. Passes the number of its loop
+ * to each call. A rejection that is not an error is a denial. Rejects with the first error.
  */
 export async function keepInFlight(count, operations, call, isAdmitted) {
   let begun = 0;
   let admitted = 0;
-  const loop = async () => {
+  const loop = async (_, number) => {
     while (begun < operations) {
       begun++;
       try {
-        if (isAdmitted(await call())) admitted++;
+        if (isAdmitted(await call(number))) admitted++;
       } catch (denial) {
         if (denial instanceof Error) throw denial;
       }
@@ -45,11 +45,32 @@ export function serverCpu(info) {
 
 const SCRIPTS = ['eval', 'evalsha'];
 
-/** Returns the methods of a contender that calls Redis with this client. */
+function percentilesOf(durations) {
+  if (durations.length === 0) return {};
+  const sorted = durations.sort((a, b) => a - b);
+  return { p50: percentile(sorted, 0.5), p99: percentile(sorted, 0.99) };
+}
+
+/** Returns a percentile of ascending numbers. */
+export const percentile = (sorted, part) => sorted[Math.floor(part * (sorted.length - 1))];
+
+/**
+ * Returns the methods of a contender that calls Redis with this client. `call` is one function, or
+ * one for each client.
+ */
 export function underLoad(client, call, isAdmitted, options, commands = SCRIPTS) {
   const { inFlight, keys, limit, admits } = options;
+  const own = [call].flat();
   let calls = 0;
-  const next = () => call(keyOf(calls++ % keys));
+  const next = (loop) => own[loop % own.length](keyOf(calls++ % keys));
+  /** The duration of each call in nanoseconds, if one call is in flight at a time. */
+  let durations = [];
+  const timed = async (loop) => {
+    const start = process.hrtime.bigint();
+    const result = await next(loop);
+    durations.push(Number(process.hrtime.bigint() - start));
+    return result;
+  };
   return {
     /**
      * Uses up the limit of every key. Each call of a key is in another millisecond, because a log
@@ -69,7 +90,9 @@ export function underLoad(client, call, isAdmitted, options, commands = SCRIPTS)
       const before = serverCpu(await client.info('cpu'));
       const cpu = process.cpuUsage();
       const start = process.hrtime.bigint();
-      const admitted = await keepInFlight(inFlight, operations, next, isAdmitted);
+      durations = [];
+      const work = inFlight === 1 ? timed : next;
+      const admitted = await keepInFlight(inFlight, operations, work, isAdmitted);
       const elapsed = Number(process.hrtime.bigint() - start);
       const { user, system } = process.cpuUsage(cpu);
       const info = await client.info('commandstats', 'cpu');
@@ -80,6 +103,7 @@ export function underLoad(client, call, isAdmitted, options, commands = SCRIPTS)
         client: (1e3 * (user + system)) / operations,
         server: (1e3 * commandTime(info, commands)) / operations,
         serverCpu: (1e3 * (serverCpu(info) - before)) / operations,
+        ...percentilesOf(durations),
       };
     },
   };

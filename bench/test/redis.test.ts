@@ -67,6 +67,23 @@ describe('measurements of Redis', () => {
     expect(keys.map((key) => key.slice(-1))).toEqual(['0', '1', '2', '0']);
   });
 
+  it('underLoad measures each call if one is in flight at a time', async () => {
+    const client = { config: async () => 'OK', info: async () => info };
+    const options = { inFlight: 1, keys: 3, limit: 10, admits: 'all' };
+    const { p50, p99 } = await underLoad(client, () => sleep(2), always, options).run(5);
+    expect(p50).toBeGreaterThan(1e6);
+    expect(p99).toBeGreaterThanOrEqual(p50);
+  });
+
+  it('underLoad gives each client its own calls', async () => {
+    const client = { config: async () => 'OK', info: async () => info };
+    const options = { inFlight: 4, keys: 3, limit: 10, admits: 'all', clients: 2 };
+    const calls = [0, 0];
+    const own = calls.map((_, place) => async () => void calls[place]++);
+    await underLoad(client, own, always, options).run(8);
+    expect(calls).toEqual([4, 4]);
+  });
+
   it('underLoad rejects if calls were not decided as expected', async () => {
     const client = { config: async () => 'OK', info: async () => info };
     const options = { inFlight: 2, keys: 3, limit: 10, admits: 'none' };
