@@ -1,4 +1,5 @@
 import { defineConfig } from 'vitest/config';
+import { LongestFirst } from './tools/test-sequencer.ts';
 
 const source = (path: string): string => new URL(path, import.meta.url).pathname;
 
@@ -44,7 +45,12 @@ export default defineConfig({
     retry: process.env.CI ? 1 : 0,
     testTimeout: 120_000,
     hookTimeout: 120_000,
-    // Many tests wait for real servers: four files at a time keep two cores busy.
-    maxWorkers: 4,
+    // The files of a worker share a process and its modules. The setup checks that they leave no
+    // global state behind.
+    isolate: false,
+    setupFiles: ['tools/test-setup.ts'],
+    sequence: { sequencer: LongestFirst },
+    // Many tests wait for real servers: six files at a time keep two cores busy.
+    maxWorkers: 6,
   },
 });

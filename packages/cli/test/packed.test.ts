@@ -21,9 +21,9 @@ async function npm(args: readonly string[], cwd: string): Promise<Ended> {
 }
 
 beforeAll(async () => {
-  for (const name of ['sluice', 'dashboard', 'server', 'traffic', 'cli']) {
-    await npm(['pack', '--pack-destination', folder], `${root}packages/${name}`);
-  }
+  const names = ['sluice', 'dashboard', 'server', 'traffic', 'cli'];
+  const workspaces = names.flatMap((name) => ['--workspace', `packages/${name}`]);
+  await npm(['pack', ...workspaces, '--pack-destination', folder], root);
   writeFileSync(join(folder, 'package.json'), '{ "private": true }');
   const archives = readdirSync(folder).filter((name) => name.endsWith('.tgz'));
   expect(archives).toHaveLength(5);

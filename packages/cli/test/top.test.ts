@@ -114,9 +114,12 @@ describe('sluice top', () => {
     const busy = (async () => {
       while (!isOver) await check(service.url, 'perMinute', 'busy2', 2);
     })();
-    await shown.shows(/perMinute +3 in 1 min +\d.*[▁▂▃▄▅▆▇█]/);
-    await shown.shows(/perMinute +busy2/);
-    isOver = true;
+    try {
+      await shown.shows(/perMinute +3 in 1 min +\d.*[▁▂▃▄▅▆▇█]/);
+      await shown.shows(/perMinute +busy2/);
+    } finally {
+      isOver = true;
+    }
     await busy;
     await shown.resize(60, 16);
     await check(service.url, 'perMinute', 'after-resizing', 9);

@@ -141,6 +141,8 @@ describe('systemClock', () => {
   });
 
   afterEach(() => {
+    // First the spies: restoring one later would bring back the fake function that it replaced.
+    vi.restoreAllMocks();
     vi.useRealTimers();
   });
 

@@ -1,33 +1,9 @@
 /** Chromium and helpers for tests against a real service. Needs a build. */
 import { existsSync, readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
-import {
-  type Browser,
-  type BrowserContextOptions,
-  chromium,
-  type Locator,
-  type Page,
-} from 'playwright-core';
+import type { Browser, BrowserContextOptions, Locator, Page } from 'playwright-core';
 import { afterAll, beforeAll, expect } from 'vitest';
-
-/**
- * The popups of the address bar are pages that take a second per window. The other entries are
- * Playwright's defaults, since the last `--disable-features` wins.
- */
-const WITHOUT = [
-  ...['WebUIOmniboxPopup', 'WebUIOmniboxAimPopup', 'WebUIOmniboxFullPopup', 'LensOverlay'],
-  ...['AvoidUnnecessaryBeforeUnloadCheckSync', 'DestroyProfileOnBrowserClose', 'HttpsUpgrades'],
-  ...['HttpsFirstBalancedModeAutoEnable', 'MediaRouter', 'PaintHolding', 'OptimizationHints'],
-  ...['ThirdPartyStoragePartitioning', 'AvoidCorsURLLoaderRestartOnRedirect'],
-  ...['NetworkTimeServiceQuerying', 'AimEnabled', 'PreconnectToSearch'],
-];
-const FLAGS = [
-  ...['--headless', '--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run'],
-  ...['--disable-background-networking', '--disable-component-update', '--disable-sync'],
-  `--disable-features=${WITHOUT.join(',')}`,
-  // Names other than localhost, which browsers treat as insecure origins.
-  '--host-resolver-rules=MAP *.test 127.0.0.1',
-];
+import { launchChromium } from '../../../../tools/servers/chromium.mjs';
 
 /** Upper bound for a busy machine; waits end as soon as the condition holds. */
 const TIMEOUT_MS = 20_000;
@@ -47,16 +23,12 @@ function checkBuilt(): void {
   throw new Error('Expected packages/dashboard/dist to be newer than its src: `npm run build`');
 }
 
-let launched: Promise<Browser> | undefined;
-
-/** One browser for all files of a worker, since launching takes a second of CPU time. */
+/** Launches the browser before the tests of a file, and closes its pages after them. */
 export function useBrowser(): () => Browser {
   let browser: Browser;
   beforeAll(async () => {
     checkBuilt();
-    const executablePath = process.env.CHROMIUM ?? '/usr/bin/chromium';
-    launched ??= chromium.launch({ executablePath, args: FLAGS });
-    browser = await launched;
+    browser = await launchChromium();
   }, 120_000);
   afterAll(() => Promise.all((browser?.contexts() ?? []).map((context) => context.close())));
   return () => browser;

@@ -239,7 +239,7 @@ describe('counters', { timeout: 120_000 }, () => {
           expect(await decisions(group)).toBe(450);
           return lines(group, 'worker replaced').length > replaced;
         };
-        await vi.waitUntil(isReplaced, soon);
+        await vi.waitUntil(isReplaced, { ...soon, interval: 100 });
         expect(await decisions(group)).toBe(450);
       }
       const [connection] = await connections(group, 1);

@@ -10,7 +10,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type HostileRequest, HostileRequests } from './hostile-requests.ts';
 import { headOf, open, statusOf } from './raw.ts';
 
-const REQUESTS = Number(process.env.HOSTILE_REQUESTS ?? 3000);
+const REQUESTS = Number(process.env.HOSTILE_REQUESTS ?? 1500);
 const SEED = Number(process.env.HOSTILE_SEED ?? 1);
 const isFull = REQUESTS >= 100_000;
 const IDLE = isFull ? 5000 : 200;

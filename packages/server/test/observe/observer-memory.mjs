@@ -11,7 +11,7 @@ import { GENERATION_MS, TopKeys } from '../../dist/observe/top-keys.js';
 
 const POLICIES = 1000;
 const START_MS = 1_763_200_000_000;
-const FLOOD_KEYS = 100;
+const FLOOD_KEYS = 40;
 
 const clock = new ManualClock(START_MS);
 Date.now = () => clock.now();

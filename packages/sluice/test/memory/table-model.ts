@@ -29,7 +29,8 @@ export function tableModel() {
   };
   const remove = (key: string): void => {
     const row = table.find(key, state);
-    expect(row >= 0).toBe(expected.delete(key));
+    // Compares first, because `expect` is slow.
+    if (row >= 0 !== expected.delete(key)) expect.fail(`${key} has row ${row}`);
     if (row >= 0) table.remove(row);
   };
   /** Compares the values of some keys, or of all expected keys. */
@@ -37,7 +38,6 @@ export function tableModel() {
     expect(table.size).toBe(expected.size);
     for (const key of keys) {
       const value = read(key);
-      // Compares first, because `expect` is slow.
       if (value !== expected.get(key)) expect([key, value]).toEqual([key, expected.get(key)]);
     }
   };

@@ -3,8 +3,10 @@ import { execFileSync } from 'node:child_process';
 import { once } from 'node:events';
 import { Redis, type RedisOptions } from 'ioredis';
 import { afterAll, beforeAll } from 'vitest';
+import { type ClientName, clients } from '../../../../tools/servers/clients.mjs';
 import { type RedisServer, startRedis } from '../../../../tools/servers/redis.mjs';
 import type { Send } from '../../src/stores/redis/index.ts';
+import type { VectorFile } from '../../src/testing/index.ts';
 
 /** `SLUICE_CAMPAIGN=full` selects the long form, which also asserts times and memory. */
 export const isFull = process.env.SLUICE_CAMPAIGN === 'full';
@@ -50,6 +52,17 @@ export function useRedis(): { server: RedisServer; client: Redis; send: Send } {
     await world.server?.stop();
   });
   return world;
+}
+
+/**
+ * Returns the vectors that a client runs. All do in the long form. In the short one, each client
+ * runs an equal share, since no vector depends on the client.
+ */
+export function vectorsOf(client: ClientName, all: VectorFile): VectorFile {
+  if (isFull) return all;
+  const names = Object.keys(clients);
+  const own = names.indexOf(client);
+  return { ...all, cases: all.cases.filter((_, number) => number % names.length === own) };
 }
 
 /** Ignores warnings. The tests of warnings have their own listeners. */

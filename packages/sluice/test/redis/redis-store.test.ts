@@ -6,6 +6,7 @@ import { createLimiter } from '../../src/index.ts';
 import type { Store } from '../../src/store.ts';
 import { redisStore } from '../../src/stores/redis/index.ts';
 import { parseVectors, runVectors, storeContract } from '../../src/testing/index.ts';
+import { vectorsOf } from './campaign.ts';
 
 const vectors = parseVectors(
   readFileSync(new URL('../vectors/decisions.json', import.meta.url), 'utf8'),
@@ -38,9 +39,11 @@ describe.each(names)('the Redis store, through %s', (name) => {
     it(`the Redis store through ${name}: ${fact}`, () => run(() => fresh(open)));
   }
 
-  it('the Redis store decides all vectors as expected, field by field', async () => {
-    const report = await runVectors(vectors, () => fresh(open));
-    expect(report).toEqual({ passed: 160, failed: 0, differences: [] });
+  it(`the Redis store through ${name} decides vectors as expected, field by field`, async () => {
+    const own = vectorsOf(name, vectors);
+    expect(own.cases.length).toBeGreaterThanOrEqual(40);
+    const report = await runVectors(own, () => fresh(open));
+    expect(report).toEqual({ passed: own.cases.length, failed: 0, differences: [] });
   });
 
   it('the client options of the guide cause no warning', () => {

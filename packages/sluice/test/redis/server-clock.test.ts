@@ -77,6 +77,7 @@ describe.runIf(hasCompiler())('a step of the server clock', () => {
       server = await startRedis();
     } finally {
       delete process.env.LD_PRELOAD;
+      delete process.env.SHIFTED_CLOCK_FILE;
     }
   });
   afterAll(async () => {

@@ -19,6 +19,7 @@ import type { RedisWarning } from '../../src/stores/redis/index.ts';
 import { redisStore } from '../../src/stores/redis/index.ts';
 import { slotOf } from '../../src/stores/redis/keys.ts';
 import { parseVectors, runVectors, storeContract } from '../../src/testing/index.ts';
+import { vectorsOf } from './campaign.ts';
 
 const vectors = parseVectors(
   readFileSync(new URL('../vectors/decisions.json', import.meta.url), 'utf8'),
@@ -57,9 +58,11 @@ describe('on a Cluster', () => {
       it(`on a Cluster through ${name}: ${fact}`, () => run(() => fresh(open)));
     }
 
-    it(`on a Cluster through ${name}, all vectors are decided as expected`, async () => {
-      const report = await runVectors(vectors, () => fresh(open));
-      expect(report).toEqual({ passed: 160, failed: 0, differences: [] });
+    it(`on a Cluster through ${name}, vectors are decided as expected`, async () => {
+      const own = vectorsOf(name, vectors);
+      expect(own.cases.length).toBeGreaterThanOrEqual(40);
+      const report = await runVectors(own, () => fresh(open));
+      expect(report).toEqual({ passed: own.cases.length, failed: 0, differences: [] });
     });
 
     it(`${name} sends each command to the node of its slot, without redirections`, async () => {

@@ -4,27 +4,22 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { type Browser, chromium, type Page } from 'playwright-core';
+import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll } from 'vitest';
+import { launchChromium } from '../../../../tools/servers/chromium.mjs';
 import { htmlReport, type ReportedResult } from '../../src/index.ts';
-
-const FLAGS = [
-  ...['--headless', '--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run'],
-  ...['--disable-background-networking', '--disable-component-update', '--disable-sync'],
-];
 
 export let folder: string;
 export let browser: Browser;
 
-/** Starts a browser for the tests of the file that calls it, and closes it after them. */
+/** Launches the browser before the tests of a file, and closes its pages after them. */
 export function useBrowser(): void {
   beforeAll(async () => {
     folder = mkdtempSync(join(tmpdir(), 'sluice-report-'));
-    const executablePath = process.env.CHROMIUM ?? '/usr/bin/chromium';
-    browser = await chromium.launch({ executablePath, args: FLAGS });
+    browser = await launchChromium();
   }, 120_000);
   afterAll(async () => {
-    await browser?.close();
+    await Promise.all((browser?.contexts() ?? []).map((context) => context.close()));
     rmSync(folder, { recursive: true });
   });
 }
