@@ -13,6 +13,7 @@ export const importRules = {
     'errors.ts': '',
     'warning.ts': '',
     'format.ts': '',
+    'did-you-mean.ts': '',
     'algorithms/': 'algorithms/ format.ts',
     'key.ts': 'errors.ts',
     'duration.ts': '',
@@ -40,11 +41,12 @@ export const importRules = {
       'stores/memory/ warning.ts type:http/options.ts',
     ].join(' '),
     'http/': [
-      './ api.ts clock.ts decision.ts errors.ts failure/ key.ts limiter.ts policy.ts store.ts',
-      'warning.ts type:node:http',
+      './ api.ts clock.ts decision.ts did-you-mean.ts errors.ts failure/ key.ts limiter.ts',
+      'policy.ts store.ts warning.ts type:node:http',
     ].join(' '),
     'adapters/':
-      './ http/ clock.ts decision.ts warning.ts type:node:http type:fastify type:hono @nestjs/',
+      './ http/ clock.ts decision.ts warning.ts type:node:http type:express' +
+      ' type:fastify type:hono type:koa @nestjs/',
     'otel/': 'type:decision.ts errors.ts @opentelemetry/api',
     'testing/': '* testing/ node:net',
   },

@@ -15,6 +15,7 @@ export type {
 } from './algorithms/description.ts';
 export { algorithmInfo, algorithmNames, describeKey, optionOf } from './algorithms/index.ts';
 export { DecisionRecord, jointDecision, PeekRecord } from './decision.ts';
+export { closestName, didYouMean } from './did-you-mean.ts';
 export { DURATION, durationCode, durationMs, MAX_WINDOW_MS } from './duration.ts';
 export { expected, isInteger, isRecord } from './errors.ts';
 export { countText, durationText, windowText } from './format.ts';

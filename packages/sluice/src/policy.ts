@@ -24,19 +24,47 @@ export type LimitOfKey = (key: string) => number;
 export type FailureAction = 'allow' | 'deny' | 'local' | 'throw';
 
 export interface PolicyOptions {
-  /** The cost admitted per window: an integer, or a function of the key. */
+  /**
+   * The cost admitted per window: an integer, or a function of the key. Required.
+   *
+   * @example limit: 100
+   */
   readonly limit: number | LimitOfKey;
-  /** The length of the window, such as `60_000` or `'1m'`. */
+  /**
+   * The length of the window, in ms or as text. Required.
+   *
+   * @example window: '1m'
+   */
   readonly window: Duration;
-  /** Default `'sliding-log'`. */
+  /**
+   * How requests are counted. Default `'sliding-log'`, which is exact.
+   *
+   * @example algorithm: 'token-bucket'
+   */
   readonly algorithm?: AlgorithmName;
-  /** `sliding-buckets` only: the number of buckets in a window. Default 60, or one per ms. */
+  /**
+   * `sliding-buckets` only: the number of buckets in a window. Default 60, or one per ms.
+   *
+   * @example buckets: 10
+   */
   readonly buckets?: number;
-  /** Token bucket only: the number of tokens that the bucket holds. Default: the limit. */
+  /**
+   * `token-bucket` only: the number of tokens that the bucket holds. Default: the limit.
+   *
+   * @example burst: 20
+   */
   readonly burst?: number;
-  /** Costs by operation, for `check(policy, key, { operation })`: `{ 'search.list': 100 }`. */
+  /**
+   * Costs by operation, for `check(policy, key, { operation })`. Default: none.
+   *
+   * @example costs: { 'search.list': 100 }
+   */
   readonly costs?: Readonly<Record<string, number>>;
-  /** What to do if the store cannot decide. Default: the store's `onFailure`. */
+  /**
+   * What to do if the store cannot decide. Default: the store's `onFailure`.
+   *
+   * @example onFailure: 'deny'
+   */
   readonly onFailure?: FailureAction;
 }
 

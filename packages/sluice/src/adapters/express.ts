@@ -6,6 +6,7 @@
  * Also accepts the option names of express-rate-limit: to migrate, change the import.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { Request as ExpressRequest, Response as ExpressResponse } from 'express';
 import type { Decision } from '../decision.ts';
 import type {
   ClientRateLimitInfo,
@@ -29,6 +30,7 @@ import {
   type ExpressRateLimitOptions,
   type RateLimitInfo,
 } from '../http/express-rate-limit.ts';
+import type {} from '../http/express-request.ts';
 import { expressAddress } from '../http/framework-address.ts';
 import { NodeRequestInfo, sendRejection, setHeaders, settleOnEnd } from '../http/node-server.ts';
 import { normalizeKey } from '../http/normalize-key.ts';
@@ -57,8 +59,8 @@ export interface DenialInfo extends UsedOptions {
 }
 
 export interface ExpressOptions<
-  Request extends IncomingMessage = IncomingMessage,
-  Response extends ServerResponse = ServerResponse,
+  Request extends IncomingMessage = ExpressRequest,
+  Response extends ServerResponse = ExpressResponse,
 > extends Omit<RequestOptions<Request>, 'headers' | 'limit' | 'skip' | 'store'>,
     Omit<ExpressRateLimitOptions<Request>, 'max' | 'keyGenerator'> {
   /**
@@ -68,10 +70,21 @@ export interface ExpressOptions<
    * @example limit: 100
    */
   readonly limit?: number | ((request: Request, response: Response) => Maybe<number>);
-  /** Same as `limit`. */
+  /**
+   * Same as `limit`.
+   *
+   * @example max: 100
+   */
   readonly max?: number | ((request: Request, response: Response) => Maybe<number>);
-  /** Same as `key` with a function. */
-  readonly keyGenerator?: (request: Request, response: Response) => Maybe<string | number>;
+  /**
+   * Same as `key` with a function.
+   *
+   * @example keyGenerator: (request) => request.ip
+   */
+  readonly keyGenerator?: (
+    request: Request,
+    response: Response,
+  ) => Maybe<string | number | undefined>;
   /**
    * Returns true for requests that are neither checked nor counted. Default: none.
    *
@@ -128,7 +141,11 @@ export interface ExpressOptions<
    * @example logger: pino()
    */
   readonly logger?: Logger;
-  /** Accepted for compatibility and ignored: options are always validated. */
+  /**
+   * Accepted for compatibility and ignored: options are always validated. Default: none.
+   *
+   * @example validate: false
+   */
   readonly validate?: unknown;
   /**
    * The property of the request that holds the `RateLimitInfo`. Default `'rateLimit'`.
@@ -138,8 +155,9 @@ export interface ExpressOptions<
   readonly requestPropertyName?: string;
 }
 
-export interface ExpressHandler<Request, Response> {
-  (request: Request, response: Response, next: Next): void | Promise<void>;
+/** The middleware. Also accepts requests of `node:http`. */
+export interface ExpressHandler {
+  (request: IncomingMessage, response: ServerResponse, next: Next): void | Promise<void>;
   /** Resets a key in all limits. */
   resetKey(key: string): Promise<void>;
   /** Resolves to the count of a key in the first limit; undefined if nothing counts. */
@@ -158,7 +176,10 @@ export type ValueDeterminingMiddleware<T> = (
   request: HandlerArguments[0],
   response: HandlerArguments[1],
 ) => Maybe<T>;
-export type AugmentedRequest = HandlerArguments[0] & { [property: string]: RateLimitInfo };
+export type AugmentedRequest = HandlerArguments[0] & {
+  rateLimit: RateLimitInfo;
+  [property: string]: RateLimitInfo;
+};
 export type DraftHeadersVersion = Exclude<
   NonNullable<ExpressRateLimitOptions<never>['standardHeaders']>,
   boolean
@@ -193,9 +214,9 @@ function sharedOptions<Request extends IncomingMessage, Response extends ServerR
 
 /** Returns the middleware. */
 export function rateLimit<
-  Request extends IncomingMessage = IncomingMessage,
-  Response extends ServerResponse = ServerResponse,
->(options: ExpressOptions<Request, Response> = {}): ExpressHandler<Request, Response> {
+  Request extends IncomingMessage = ExpressRequest,
+  Response extends ServerResponse = ExpressResponse,
+>(options: ExpressOptions<Request, Response> = {}): ExpressHandler {
   const isSuccess = withResponse(options.requestWasSuccessful);
   const log = logOf(options);
   const resolved: ResolvedOptions<Request> = {
@@ -252,7 +273,7 @@ export function rateLimit<
     checkReadable(options.store);
     return countOf(limiter.limiter.inspect(firstName, normalizeKey(key)));
   };
-  return Object.assign(middleware, { resetKey, getKey });
+  return Object.assign(middleware as ExpressHandler, { resetKey, getKey });
 }
 
 /** Responds to a denied request. Returns a promise if a function among the options responds. */

@@ -5,7 +5,13 @@
  *     app.get('/login', { config: { rateLimit: { limit: 5, window: '1m' } } }, handler);
  *     app.get('/health', { config: { rateLimit: false } }, handler);
  */
-import type { FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify';
+import type {
+  FastifyContextConfig,
+  FastifyPluginAsync,
+  FastifyReply,
+  FastifyRequest,
+} from 'fastify';
+import type { Decision } from '../decision.ts';
 import type { ExpressRateLimitOptions } from '../http/express-rate-limit.ts';
 import { fastifyAddress } from '../http/framework-address.ts';
 import { NodeRequestInfo, settleOnEnd } from '../http/node-server.ts';
@@ -15,11 +21,28 @@ import { RequestLimiter } from '../http/request-limiter.ts';
 import { hasLimit, inherited, resolveOptions, validateShared } from '../http/resolve-options.ts';
 import { appendToList } from '../http/structured-fields.ts';
 
+declare module 'fastify' {
+  interface FastifyContextConfig {
+    /** The limit of the route, in place of the plugin's; `false` for none. */
+    rateLimit?: FastifyRateLimit | false;
+  }
+  interface FastifyRequest {
+    /** The decision; undefined if the request was not limited. */
+    rateLimit?: Decision | undefined;
+  }
+}
+
+type Maybe<T> = T | Promise<T>;
+
 export interface FastifyRateLimit
   extends RequestOptions<FastifyRequest>,
     Omit<ExpressRateLimitOptions<FastifyRequest>, 'keyGenerator'> {
-  /** Same as `key` with a function. */
-  readonly keyGenerator?: (request: FastifyRequest) => string | Promise<string>;
+  /**
+   * Same as `key` with a function.
+   *
+   * @example keyGenerator: (request) => request.ip
+   */
+  readonly keyGenerator?: (request: FastifyRequest) => Maybe<string | number | undefined>;
   /**
    * Responds to denied requests: sends a reply or returns the body. Status and rate-limit headers
    * are set. Default: problem details.
@@ -70,6 +93,7 @@ function hookOf(options: FastifyRateLimit): Hook {
     done: Done,
   ): void => {
     if (decision.settle !== undefined) settleOnEnd(request, reply.raw, decision.settle);
+    request.rateLimit = decision.decision;
     setHeaders(reply, decision);
     if (decision.passes) {
       done();
@@ -94,13 +118,15 @@ function hookOf(options: FastifyRateLimit): Hook {
 
 const plugin: FastifyPluginAsync<FastifyRateLimitPlugin> = async (app, options) => {
   const { global = true, ...shared } = options;
+  // Declared once, so that requests have one hidden class.
+  if (!app.hasRequestDecorator('rateLimit')) app.decorateRequest('rateLimit', undefined);
   const sharedHook = hasLimit(shared) ? hookOf(shared as FastifyRateLimit) : undefined;
   if (sharedHook === undefined) validateShared(shared, ['handler']);
   const defaultHook = global ? sharedHook : undefined;
   /** Hooks by `config.rateLimit`, so that the HEAD route of a GET route has the same limit. */
   const routeHooks = new WeakMap<object, Hook>();
   const hookFor = (config: object): Hook | undefined => {
-    const { rateLimit: own } = config as { rateLimit?: FastifyRateLimit | false };
+    const { rateLimit: own } = config as FastifyContextConfig;
     if (own === undefined) return defaultHook;
     if (own === false) return undefined;
     const hook = routeHooks.get(own) ?? hookOf({ ...inherited(shared, own), ...own });

@@ -9,6 +9,7 @@
  * it in the handler's second argument. On other platforms set `key`, `address` or `trustProxy`.
  */
 import type { ServerResponse } from 'node:http';
+import { setDecision } from '../http/decision-of.ts';
 import type { ExpressRateLimitOptions } from '../http/express-rate-limit.ts';
 import { decide, nodeResponse, type RequestReader, type ServerEnv } from '../http/fetch-server.ts';
 import type { Header } from '../http/headers.ts';
@@ -20,33 +21,36 @@ import { RequestLimiter } from '../http/request-limiter.ts';
 import { resolveOptions } from '../http/resolve-options.ts';
 import { appendToList, prependToList } from '../http/structured-fields.ts';
 
+export { decisionOf } from '../http/decision-of.ts';
+
 type Maybe<T> = T | Promise<T>;
 
 /** Bun expects no response from a handler that upgraded the connection to a WebSocket. */
 type Handled = Response | undefined;
 const SWITCHING_PROTOCOLS = 101;
 
-export type FetchHandler<More extends unknown[], R extends Handled = Response> = (
-  request: Request,
-  ...more: More
-) => Maybe<R>;
+export type FetchHandler<
+  More extends unknown[],
+  R extends Handled = Response,
+  Q extends Request = Request,
+> = (request: Q, ...more: More) => Maybe<R>;
 
-export interface FetchOptions<More extends unknown[] = unknown[]>
-  extends RequestOptions<Request>,
-    ExpressRateLimitOptions<Request> {
+export interface FetchOptions<More extends unknown[] = unknown[], Q extends Request = Request>
+  extends RequestOptions<Q>,
+    ExpressRateLimitOptions<Q> {
   /**
    * Returns the address of the socket. Default: as Node, Deno or Bun provide it.
    *
    * @example address: (request) => request.headers.get('cf-connecting-ip') ?? undefined
    */
-  readonly address?: (request: Request, ...more: More) => Maybe<string | undefined>;
+  readonly address?: (request: Q, ...more: More) => Maybe<string | undefined>;
   /**
    * Returns the response to a denied request; the rate-limit headers are added to it. Default:
    * problem details.
    *
    * @example handler: () => new Response('Too many requests', { status: 429 })
    */
-  readonly handler?: (request: Request, decision: RequestDecision<Request>) => Maybe<Response>;
+  readonly handler?: (request: Q, decision: RequestDecision<Q>) => Maybe<Response>;
 }
 
 /** Returns the response with headers added, or a copy with them if its headers are immutable. */
@@ -103,26 +107,27 @@ export function errorResponse(error: unknown): Response {
 }
 
 /** Returns a function that puts the limit in front of a handler. */
-export function rateLimit<More extends unknown[] = unknown[]>(
-  options: FetchOptions<More>,
-): <M extends More, R extends Handled = Response>(
-  handler: FetchHandler<M, R>,
-) => FetchHandler<M, R> {
-  const limiter = new RequestLimiter<Request>(resolveOptions(options, ['address', 'handler']));
+export function rateLimit<More extends unknown[] = unknown[], Q extends Request = Request>(
+  options: FetchOptions<More, Q>,
+): <M extends More, R extends Handled = Response, Each extends Q = Q>(
+  handler: FetchHandler<M, R, Each>,
+) => FetchHandler<M, R, Each> {
+  const limiter = new RequestLimiter<Q>(resolveOptions(options, ['address', 'handler']));
   const { address, handler: onDenied } = options;
-  const reader: RequestReader<Request> = {
+  const reader: RequestReader<Q> = {
     header: (request, name) => request.headers.get(name) ?? undefined,
     fetchRequest: (request) => request,
     address: undefined,
   };
 
   const apply = <R extends Handled>(
-    decision: RequestDecision<Request>,
-    request: Request,
+    decision: RequestDecision<Q>,
+    request: Q,
     node: ServerResponse | undefined,
     run: () => Maybe<R>,
   ): Maybe<R> => {
     const { headers, settle } = decision;
+    setDecision(request, decision.decision);
     if (!decision.passes) {
       const own = onDenied && (() => onDenied(request, decision));
       return rejectionResponse(request.method, decision, node, own) as Maybe<R>;
@@ -134,12 +139,14 @@ export function rateLimit<More extends unknown[] = unknown[]>(
     if (settle !== undefined) settleOnEnd(request, node, settle);
     return run();
   };
-  return <M extends More, R extends Handled>(handler: FetchHandler<M, R>): FetchHandler<M, R> =>
+  return <M extends More, R extends Handled, Each extends Q>(
+    handler: FetchHandler<M, R, Each>,
+  ): FetchHandler<M, R, Each> =>
     (request, ...more) => {
       const env = envOf(more[0]);
       const node = nodeResponse(env, request);
       const own = address && { ...reader, address: () => address(request, ...more) };
-      const decision = decide(limiter, request, env, own ?? reader);
+      const decision = decide<Q>(limiter, request, env, own ?? reader);
       const run = (): Maybe<R> => handler(request, ...more);
       if (decision instanceof Promise) {
         return decision.then(

@@ -4,6 +4,7 @@
  *     app.use(rateLimit({ limit: 100, window: '1m' }));
  */
 import type { Context, Env, MiddlewareHandler, Next } from 'hono';
+import type { Decision } from '../decision.ts';
 import type { ExpressRateLimitOptions } from '../http/express-rate-limit.ts';
 import { decide, nodeResponse, type RequestReader, type ServerEnv } from '../http/fetch-server.ts';
 import { statusOf } from '../http/http-error.ts';
@@ -14,17 +15,30 @@ import { RequestLimiter } from '../http/request-limiter.ts';
 import { resolveOptions } from '../http/resolve-options.ts';
 import { errorResponse, rejectionResponse, settled, withHeaders } from './fetch.ts';
 
+declare module 'hono' {
+  interface ContextVariableMap {
+    /** The decision; undefined if the request was not limited. */
+    rateLimit: Decision | undefined;
+  }
+}
+
+type Maybe<T> = T | Promise<T>;
+
 export interface HonoOptions<E extends Env = Env>
   extends RequestOptions<Context<E>>,
     Omit<ExpressRateLimitOptions<Context<E>>, 'keyGenerator'> {
-  /** Same as `key` with a function. */
-  readonly keyGenerator?: (context: Context<E>) => string | Promise<string>;
+  /**
+   * Same as `key` with a function.
+   *
+   * @example keyGenerator: (context) => context.req.header('x-user')
+   */
+  readonly keyGenerator?: (context: Context<E>) => Maybe<string | number | undefined>;
   /**
    * Returns the address of the socket. Default: as Node, Deno or Bun provide it.
    *
    * @example address: (context) => context.req.header('cf-connecting-ip')
    */
-  readonly address?: (context: Context<E>) => string | undefined | Promise<string | undefined>;
+  readonly address?: (context: Context<E>) => Maybe<string | undefined>;
   /**
    * Returns the response to a denied request; the rate-limit headers are added to it. Default:
    * problem details.
@@ -34,7 +48,7 @@ export interface HonoOptions<E extends Env = Env>
   readonly handler?: (
     context: Context<E>,
     decision: RequestDecision<Context<E>>,
-  ) => Response | Promise<Response>;
+  ) => Maybe<Response>;
 }
 
 /** Returns the middleware. The decision is in `context.get('rateLimit')`. */
@@ -53,7 +67,7 @@ export function rateLimit<E extends Env = Env>(options: HonoOptions<E>): Middlew
     env: ServerEnv,
     next: Next,
   ): Result => {
-    context.set('rateLimit' as never, decision.decision as never);
+    context.set('rateLimit', decision.decision);
     const response = nodeResponse(env, context.req.raw);
     if (!decision.passes) {
       const own = handler && (() => handler(context, decision));

@@ -4,6 +4,8 @@
  *     app.use(rateLimit({ limit: 100, window: '1m' }));
  */
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { ParameterizedContext } from 'koa';
+import type { Decision } from '../decision.ts';
 import type { ExpressRateLimitOptions } from '../http/express-rate-limit.ts';
 import type { Header } from '../http/headers.ts';
 import { NodeRequestInfo, settleOnEnd } from '../http/node-server.ts';
@@ -12,6 +14,15 @@ import type { RequestDecision } from '../http/request-decision.ts';
 import { RequestLimiter } from '../http/request-limiter.ts';
 import { resolveOptions } from '../http/resolve-options.ts';
 import { appendToList } from '../http/structured-fields.ts';
+
+declare module 'koa' {
+  interface DefaultState {
+    /** The decision; undefined if the request was not limited. */
+    rateLimit?: Decision | undefined;
+  }
+}
+
+type Maybe<T> = T | Promise<T>;
 
 /** The part of Koa's context that the adapter uses. */
 export interface KoaContext {
@@ -24,11 +35,15 @@ export interface KoaContext {
   set(name: string, value: string): void;
 }
 
-export interface KoaOptions<Context extends KoaContext = KoaContext>
+export interface KoaOptions<Context extends KoaContext = ParameterizedContext>
   extends RequestOptions<Context>,
     Omit<ExpressRateLimitOptions<Context>, 'keyGenerator'> {
-  /** Same as `key` with a function. */
-  readonly keyGenerator?: (context: Context) => string | Promise<string>;
+  /**
+   * Same as `key` with a function.
+   *
+   * @example keyGenerator: (context) => context.ip
+   */
+  readonly keyGenerator?: (context: Context) => Maybe<string | number | undefined>;
   /**
    * Responds to denied requests. Status and rate-limit headers are set. Default: problem details.
    *
@@ -38,7 +53,7 @@ export interface KoaOptions<Context extends KoaContext = KoaContext>
 }
 
 /** Returns the middleware. The decision is in `context.state.rateLimit`. */
-export function rateLimit<Context extends KoaContext = KoaContext>(
+export function rateLimit<Context extends KoaContext = ParameterizedContext>(
   options: KoaOptions<Context>,
 ): (context: Context, next: () => Promise<unknown>) => Promise<void> {
   const limiter = new RequestLimiter<Context>(resolveOptions(options as never, ['handler']));

@@ -16,7 +16,8 @@ import {
   SetMetadata,
 } from '@nestjs/common';
 import { APP_GUARD } from '@nestjs/core';
-import type { ExpressRateLimitOptions } from '../http/express-rate-limit.ts';
+import { DecisionInfo, type ExpressRateLimitOptions } from '../http/express-rate-limit.ts';
+import type {} from '../http/express-request.ts';
 import { expressAddress, fastifyAddress } from '../http/framework-address.ts';
 import { noRequest } from '../http/http-error.ts';
 import { type AddressFinder, NodeRequestInfo, settleOnEnd } from '../http/node-server.ts';
@@ -25,6 +26,8 @@ import type { RequestDecision } from '../http/request-decision.ts';
 import { RequestLimiter } from '../http/request-limiter.ts';
 import { hasLimit, inherited, resolveOptions, validateShared } from '../http/resolve-options.ts';
 
+type Maybe<T> = T | Promise<T>;
+
 /** A request of Express or Fastify. */
 // biome-ignore lint/suspicious/noExplicitAny: the type depends on the platform.
 export type NestRequest = any;
@@ -32,8 +35,12 @@ export type NestRequest = any;
 export interface NestOptions
   extends RequestOptions<NestRequest>,
     Omit<ExpressRateLimitOptions<NestRequest>, 'keyGenerator'> {
-  /** Same as `key` with a function. */
-  readonly keyGenerator?: (request: NestRequest) => string | Promise<string>;
+  /**
+   * Same as `key` with a function.
+   *
+   * @example keyGenerator: (request) => request.ip
+   */
+  readonly keyGenerator?: (request: NestRequest) => Maybe<string | number | undefined>;
   /**
    * Returns the request to limit: that of Express, Fastify or `node:http`. Required for WebSocket
    * and RPC handlers. Default: the HTTP request, for GraphQL the `req` of its context.
@@ -75,6 +82,11 @@ export class RateLimitGuard implements CanActivate {
     if (limit === undefined) return true;
     const { request, response: reply } = limit.exchangeOf(context);
     const decision = await limit.decide(request);
+    if (decision.decision !== undefined) {
+      // As in the adapter of the platform.
+      const onExpress = request.raw === undefined;
+      request.rateLimit = onExpress ? new DecisionInfo(decision.decision) : decision.decision;
+    }
     for (const [name, value] of decision.headers) setHeader(reply, name, value);
     if (decision.passes) {
       const response: ServerResponse | undefined = reply?.raw ?? reply;

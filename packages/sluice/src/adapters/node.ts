@@ -5,6 +5,7 @@
  *     createServer(limited((request, response) => response.end('hello')));
  */
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import { setDecision } from '../http/decision-of.ts';
 import type { ExpressRateLimitOptions } from '../http/express-rate-limit.ts';
 import { statusOf } from '../http/http-error.ts';
 import { NodeRequestInfo, sendRejection, setHeaders, settleOnEnd } from '../http/node-server.ts';
@@ -12,6 +13,8 @@ import type { RequestOptions } from '../http/options.ts';
 import type { RequestDecision } from '../http/request-decision.ts';
 import { RequestLimiter } from '../http/request-limiter.ts';
 import { resolveOptions } from '../http/resolve-options.ts';
+
+export { decisionOf } from '../http/decision-of.ts';
 
 export type NodeHandler = (request: IncomingMessage, response: ServerResponse) => unknown;
 
@@ -59,6 +62,7 @@ export function rateLimit(options: NodeOptions): (handler: NodeHandler) => NodeH
   return (handler) => async (request, response) => {
     try {
       const decision = await limiter.decide(new NodeRequestInfo(request, request));
+      setDecision(request, decision.decision);
       setHeaders(response, decision);
       if (decision.passes) {
         if (decision.settle !== undefined) settleOnEnd(request, response, decision.settle);

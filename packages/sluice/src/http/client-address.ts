@@ -3,11 +3,12 @@
  * can forge forwarding headers, so these are read from the right, where the nearest proxy appends,
  * and only as far as the proxies are trusted.
  */
-import { checkFields, expected, isInteger } from '../errors.ts';
+import { expected, isInteger } from '../errors.ts';
 import { emitWarning, type Warning, warnOnError } from '../warning.ts';
 import { type Address, keyOf, readAddress, withoutNat64 } from './address-bits.ts';
 import { addressesFromRight, type ForwardedHeader } from './address-headers.ts';
 import { contains, trustedNetworks } from './address-networks.ts';
+import { checkOptionNames } from './check-options.ts';
 
 export type { ForwardedHeader };
 export type AddressWarning = Warning;
@@ -28,7 +29,11 @@ export interface AddressOptions {
    * @example trustProxy: ['10.0.0.0/8', '::1']
    */
   readonly trustProxy?: number | readonly string[];
-  /** The header that the proxies set. Default `'x-forwarded-for'`; `'forwarded'` is RFC 7239. */
+  /**
+   * The header that the proxies set. Default `'x-forwarded-for'`; `'forwarded'` is RFC 7239.
+   *
+   * @example forwardedHeader: 'forwarded'
+   */
   readonly forwardedHeader?: ForwardedHeader;
   /**
    * Number of leading bits of an IPv6 address that identify a client, 32 to 128. Default 64.
@@ -137,7 +142,7 @@ export function addressKey(text: string, ipv6Prefix: number = DEFAULT_PREFIX): s
 }
 
 function checkOptions(options: AddressOptions): void {
-  checkFields(options, ADDRESS_FIELDS);
+  checkOptionNames(options, ADDRESS_FIELDS);
   const { forwardedHeader, ipv6Prefix, onWarning } = options;
   if (ipv6Prefix !== undefined) checkPrefix(ipv6Prefix);
   if (forwardedHeader !== undefined && !HEADERS.includes(forwardedHeader)) {

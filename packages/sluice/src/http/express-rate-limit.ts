@@ -8,28 +8,68 @@ import type { KeySource, RequestLimit, RequestOptions } from './options.ts';
 
 /** The option names of express-rate-limit. Each conflicts with the Sluice option it stands for. */
 export interface ExpressRateLimitOptions<R> {
-  /** `window` in ms. Without `limit` or `max`, the limit is 5. */
+  /**
+   * `window` in ms. Default 60,000. Without `limit` or `max`, the limit is 5.
+   *
+   * @example windowMs: 15 * 60 * 1000
+   */
   readonly windowMs?: number;
-  /** Same as `limit`. */
+  /**
+   * Same as `limit`.
+   *
+   * @example max: 100
+   */
   readonly max?: RequestLimit<R>['limit'];
-  /** Same as `key` with a function. */
+  /**
+   * Same as `key` with a function.
+   *
+   * @example keyGenerator: (request) => request.headers['x-user']
+   */
   readonly keyGenerator?: (
     request: R,
     response: never,
-  ) => string | number | Promise<string | number>;
-  /** Same as `headers`; `true` is `'draft-6'`, `'draft-8'` is `'draft'`. Default: see `headers`. */
+  ) => string | number | undefined | Promise<string | number | undefined>;
+  /**
+   * Same as `headers`; `true` is `'draft-6'`, `'draft-8'` is `'draft'`. Default: see `headers`.
+   *
+   * @example standardHeaders: 'draft-8'
+   */
   readonly standardHeaders?: boolean | 'draft-6' | 'draft-7' | 'draft-8';
-  /** Whether to send `X-RateLimit-*`. Default: true if `standardHeaders` is set. */
+  /**
+   * Whether to send `X-RateLimit-*`. Default: true if `standardHeaders` is set.
+   *
+   * @example legacyHeaders: false
+   */
   readonly legacyHeaders?: boolean;
-  /** `true` is `count: 'failures'`. Default false. */
+  /**
+   * `true` is `count: 'failures'`. Default false.
+   *
+   * @example skipSuccessfulRequests: true
+   */
   readonly skipSuccessfulRequests?: boolean;
-  /** `true` is `count: 'successes'`. Default false. */
+  /**
+   * `true` is `count: 'successes'`. Default false.
+   *
+   * @example skipFailedRequests: true
+   */
   readonly skipFailedRequests?: boolean;
-  /** `true` is `onFailure: 'allow'`. Default false. */
+  /**
+   * `true` is `onFailure: 'allow'`. Default false.
+   *
+   * @example passOnStoreError: true
+   */
   readonly passOnStoreError?: boolean;
-  /** Same as `name`. */
+  /**
+   * Same as `name`.
+   *
+   * @example identifier: 'login'
+   */
   readonly identifier?: string;
-  /** Same as `ipv6Prefix`; `false` is 128, the whole address. */
+  /**
+   * Same as `ipv6Prefix`; `false` is 128, the whole address.
+   *
+   * @example ipv6Subnet: 56
+   */
   readonly ipv6Subnet?: number | false;
 }
 

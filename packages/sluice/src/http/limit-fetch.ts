@@ -5,8 +5,9 @@
 import type { Limiter, Policies } from '../api.ts';
 import { type Clock, systemClock } from '../clock.ts';
 import type { Decision } from '../decision.ts';
-import { checkFields, expected } from '../errors.ts';
+import { expected } from '../errors.ts';
 import type { Key } from '../key.ts';
+import { checkOptionNames } from './check-options.ts';
 import { parseRateLimit } from './parse-rate-limit.ts';
 
 type Fetch = typeof globalThis.fetch;
@@ -15,7 +16,7 @@ type Init = Parameters<Fetch>[1];
 
 export interface LimitFetchOptions {
   /**
-   * The limiter's policy to consume.
+   * The limiter's policy to consume. Required.
    *
    * @example policy: 'quota'
    */
@@ -120,7 +121,7 @@ export function limitFetch<P extends Policies>(
   limiter: Limiter<P>,
   options: LimitFetchOptions & { readonly policy: keyof P & string },
 ): Fetch {
-  checkFields(options, FIELDS);
+  checkOptionNames(options, FIELDS);
   const { policy, key = hostOf, cost = 1, maxWaitMs = 0, onDenied = 'respond' } = options;
   if (onDenied !== 'respond' && onDenied !== 'throw') {
     throw expected('ERR_INVALID_OPTION', "`onDenied` to be 'respond' or 'throw'", onDenied);

@@ -3,7 +3,7 @@ import type { Limiter } from '../api.ts';
 import type { Decision } from '../decision.ts';
 import type { Key } from '../key.ts';
 import type { LimiterCore } from '../limiter.ts';
-import type { Duration, FailureAction, PolicyOptions } from '../policy.ts';
+import type { FailureAction, PolicyOptions } from '../policy.ts';
 import type { Store } from '../store.ts';
 import type { AddressOptions } from './client-address.ts';
 import type { HeaderForm } from './headers.ts';
@@ -24,7 +24,21 @@ export interface HeaderKey {
 }
 
 /** What a limit counts by: the client's address, a header's value, or a function's result. */
-export type KeySource<R> = 'address' | HeaderKey | ((request: R) => Maybe<Key | number>);
+export type KeySource<R> =
+  | 'address'
+  | HeaderKey
+  | ((request: R) => Maybe<Key | number | undefined>);
+
+/** A unit of a duration, alone or after a whole number. */
+type Unit = 'ms' | 's' | 'm' | 'h' | 'd' | 'w' | LongUnit;
+type LongUnit = 'sec' | 'second' | 'min' | 'minute' | 'hour' | 'day' | 'week';
+
+/**
+ * The length of a window: milliseconds, or a whole number and a unit without a space, such as
+ * `'90s'` or `'15min'`.
+ */
+// Not `${number}`, which accepts a space after the number: '1 hour'.
+export type Window = number | Unit | `${bigint}${Unit}`;
 
 /** One limit on requests. */
 export interface RequestLimit<R> extends Omit<PolicyOptions, 'limit' | 'window' | 'costs'> {
@@ -37,7 +51,8 @@ export interface RequestLimit<R> extends Omit<PolicyOptions, 'limit' | 'window' 
    */
   readonly name?: string;
   /**
-   * Requests, or cost, admitted per window. A function returns it for each request.
+   * Requests, or cost, admitted per window. A function returns it for each request. Required,
+   * unless the options have `limits` or `limiter`.
    *
    * @example limit: 100
    * @example limit: (request) => (request.user.isPro ? 1000 : 100)
@@ -48,11 +63,11 @@ export interface RequestLimit<R> extends Omit<PolicyOptions, 'limit' | 'window' 
    *
    * @example window: '15m'
    */
-  readonly window?: Duration;
+  readonly window?: Window;
   /**
-   * What the limit counts by. Default `'address'`. If a request does not have the header, it
-   * counts by its address. Clients can invent header values: authenticate them, or add a limit by
-   * address. Keys over 1,024 characters are hashed.
+   * What the limit counts by. Default `'address'`. If a request does not have the header, or the
+   * function returns undefined, it counts by its address. Clients can invent header values:
+   * authenticate them, or add a limit by address. Keys over 1,024 characters are hashed.
    *
    * @example key: { header: 'x-api-key', authenticated: true }
    * @example key: (request) => request.user.id
@@ -77,7 +92,7 @@ export interface RequestLimit<R> extends Omit<PolicyOptions, 'limit' | 'window' 
 /** One limit on requests by a policy of the option `limiter`. */
 export interface PolicyLimit<R> extends Pick<RequestLimit<R>, 'key' | 'cost' | 'shadow'> {
   /**
-   * The name of a policy of `limiter`.
+   * The name of a policy of `limiter`. Required.
    *
    * @example policy: 'perMinute'
    */
@@ -100,7 +115,7 @@ export interface ResponseOutcome<R> {
  */
 export interface RequestOptions<R> extends AddressOptions, Partial<RequestLimit<R>> {
   /**
-   * Several limits, checked atomically: all are charged, or none.
+   * Several limits, checked atomically: all are charged, or none. Default: one, by `limit`.
    *
    * @example
    * limits: [
@@ -160,6 +175,7 @@ export interface RequestOptions<R> extends AddressOptions, Partial<RequestLimit<
   readonly count?: 'all' | 'failures' | 'successes';
   /**
    * Returns the actual cost of a request when its response has ended; undefined keeps the cost.
+   * Default: none.
    *
    * @example settle: ({ bytes }) => bytes && Math.ceil(bytes / 1024)
    */
@@ -173,6 +189,7 @@ export interface RequestOptions<R> extends AddressOptions, Partial<RequestLimit<
   readonly onDecision?: (decision: Decision, request: R) => void;
   /**
    * Receives the decision of each shadow limit, for requests that the enforced limits admit.
+   * Default: none.
    *
    * @example onShadow: ({ policy, allowed }) => allowed || logger.info({ policy }, 'would deny')
    */

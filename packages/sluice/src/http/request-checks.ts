@@ -96,7 +96,7 @@ export class RequestChecks<R> {
       if (typeof limit === 'function') dynamicLimits.set(name, await limit(request));
       const check = {
         policy: name,
-        key: normalizeKey(await this.#keyOf(key, info)),
+        key: normalizeKey((await this.#keyOf(key, info)) ?? this.#clients.of(info)),
         cost: typeof cost === 'function' ? await cost(request) : cost,
       };
       checks.push(check);
@@ -133,7 +133,10 @@ export class RequestChecks<R> {
     }
   }
 
-  #keyOf(source: KeySource<R>, info: RequestInfo<R>): Key | number | Promise<Key | number> {
+  #keyOf(
+    source: KeySource<R>,
+    info: RequestInfo<R>,
+  ): Key | number | undefined | Promise<Key | number | undefined> {
     if (typeof source === 'function') return source(info.request);
     if (source !== 'address') {
       const value = info.header(source.header);

@@ -1,8 +1,9 @@
 /** Validates the options of `rateLimit` and applies the defaults. */
-import { checkFields, checkMethods, expected, isInteger, isRecord } from '../errors.ts';
+import { checkMethods, expected, isInteger, isRecord } from '../errors.ts';
 import type { LimiterCore } from '../limiter.ts';
 import { checkAction } from '../policy.ts';
 import type { Store } from '../store.ts';
+import { checkOptionNames } from './check-options.ts';
 import { ADDRESS_FIELDS, type AddressOptions, clientKeys } from './client-address.ts';
 import {
   EXPRESS_RATE_LIMIT_FIELDS,
@@ -105,7 +106,7 @@ function checkLimiter<R>(given: GivenOptions<R>): void {
 function resolveKey<R>(key: KeySource<R>): KeySource<R> {
   if (key === 'address' || typeof key === 'function') return key;
   if (isRecord(key) && typeof key.header === 'string' && key.header !== '') {
-    checkFields(key, ['header', 'authenticated']);
+    checkOptionNames(key, ['header', 'authenticated']);
     const { authenticated = false } = key;
     if (typeof authenticated !== 'boolean') {
       reject('`authenticated` to be true or false', authenticated);
@@ -116,7 +117,7 @@ function resolveKey<R>(key: KeySource<R>): KeySource<R> {
 }
 
 function resolveLimit<R>(given: RequestLimit<R>, defaultName: string): ResolvedLimit<R> {
-  checkFields(given, LIMIT_FIELDS);
+  checkOptionNames(given, LIMIT_FIELDS);
   const { name = defaultName, limit, key, cost, shadow, ...rest } = given;
   const policy = { ...rest, window: rest.window === undefined ? '1m' : rest.window };
   if (typeof name !== 'string' || name === '') reject('`name` to be a non-empty string', name);
@@ -125,7 +126,7 @@ function resolveLimit<R>(given: RequestLimit<R>, defaultName: string): ResolvedL
 
 /** Resolves a limit by a policy of `limiter`, which validates the name. */
 function resolvePolicyLimit<R>(given: PolicyLimit<R>): ResolvedLimit<R> {
-  checkFields(given, POLICY_LIMIT_FIELDS);
+  checkOptionNames(given, POLICY_LIMIT_FIELDS);
   const { policy: name } = given;
   return { name, policy: undefined, limit: undefined, ...resolveUse(given) };
 }
@@ -172,7 +173,7 @@ export function resolveOptions<R>(
   given: GivenOptions<R>,
   adapterFields: readonly string[] = [],
 ): ResolvedOptions<R> {
-  checkFields(given, [
+  checkOptionNames(given, [
     ...new Set([...LIMIT_FIELDS, ...REQUEST_FIELDS, ...ADDRESS_FIELDS]),
     ...EXPRESS_RATE_LIMIT_FIELDS,
     ...adapterFields,

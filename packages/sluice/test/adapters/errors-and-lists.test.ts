@@ -16,8 +16,8 @@ import { rateLimit as nodeLimit } from '../../src/adapters/node.ts';
 import { SluiceError } from '../../src/index.ts';
 import { withServer } from './listening.ts';
 
-const ONE = { limit: 1, window: '1h' };
-const MANY = { limit: 99, window: '1h' };
+const ONE = { limit: 1, window: '1h' } as const;
+const MANY = { limit: 99, window: '1h' } as const;
 const newRequest = () => new Request('http://localhost/');
 
 describe('a handler behind sluice/node that throws', () => {

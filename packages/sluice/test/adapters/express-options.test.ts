@@ -126,7 +126,7 @@ describe('MemoryStore', () => {
     const limits = [
       { name: 'minute', limit: 2, window: '1m' },
       { name: 'hour', limit: 1, window: '1h' },
-    ];
+    ] as const;
     expect((await send(rateLimit({ limits, store }), 2)).statuses).toEqual([200, 429]);
     expect((await store.get('127.0.0.1'))?.totalHits).toBe(1);
   });

@@ -51,7 +51,7 @@ describe('a Hono app on Node', () => {
     return app;
   }
 
-  const options = { limit: 99, window: '1h' };
+  const options = { limit: 99, window: '1h' } as const;
   it.each([
     ['a middleware', manyResponses(honoLimit(options)).fetch],
     ['a limit in front', fetchLimit(options)(manyResponses().fetch)],

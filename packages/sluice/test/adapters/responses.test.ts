@@ -19,8 +19,8 @@ import { RateLimitModule } from '../../src/adapters/nest.ts';
 import { NodeRequestInfo } from '../../src/http/node-server.ts';
 import { withServer } from './listening.ts';
 
-const WIDE = { name: 'wide', limit: 9, window: '1h' };
-const TIGHT = { name: 'tight', limit: 1, window: '1h' };
+const WIDE = { name: 'wide', limit: 9, window: '1h' } as const;
+const TIGHT = { name: 'tight', limit: 1, window: '1h' } as const;
 const BOTH = '"wide";r=7;t=3600, "tight";r=0;t=3600';
 
 describe('headers of two limiters in a row', () => {
@@ -67,7 +67,7 @@ it('the default window of each of several limits is one minute', async () => {
   const limits = [
     { name: 'few', limit: 5 },
     { name: 'many', limit: 9, window: '1h' },
-  ];
+  ] as const;
   const GET = fetchLimit({ limits: limits.map((each) => ({ ...each, key: () => 'a' })) })(
     () => new Response('hello'),
   );

@@ -6,7 +6,6 @@ import { serve as serveFetch } from '@hono/node-server';
 import { Controller, Module, Req, RequestMapping, RequestMethod, Res } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
 import express from 'express';
-// @ts-expect-error: the types of Express 5 serve for 4 as well.
 import express4 from 'express4';
 import { fastify } from 'fastify';
 import { Hono } from 'hono';

@@ -161,7 +161,7 @@ describe('a limit of 0', () => {
 
   it('one limit of 0 among several denies the request, and no limit is charged', async () => {
     const store = memoryStore();
-    const many = { name: 'many', limit: 9, window: '1h', key: () => 'ada' };
+    const many = { name: 'many', limit: 9, window: '1h', key: () => 'ada' } as const;
     const none = { name: 'none', limit: (request: string) => (request === 'blocked' ? 0 : 9) };
     const decide = deciding({ limits: [many, { ...none, key: () => 'ada' }], store });
     const { passes, decision } = await decide('blocked');

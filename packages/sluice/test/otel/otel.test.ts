@@ -232,7 +232,7 @@ describe('adapters', () => {
   const limits = [
     { name: 'api', limit: 2, window: '1h' },
     { name: 'planned', limit: 1, window: '1h', shadow: true },
-  ];
+  ] as const;
 
   it('an adapter takes both listeners as options', async () => {
     const { telemetry, exported } = setUp();

@@ -1,0 +1,11 @@
+/** The property of Express's request that holds the decision. */
+import type { RateLimitInfo } from './express-rate-limit.ts';
+
+declare global {
+  namespace Express {
+    interface Request {
+      /** The numbers of the limit; undefined if the request was not limited. */
+      rateLimit?: RateLimitInfo;
+    }
+  }
+}
