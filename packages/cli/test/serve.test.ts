@@ -40,7 +40,7 @@ const lines = (text: string) =>
     .map((line) => JSON.parse(line));
 
 describe('sluice serve', () => {
-  test('serves the example with a command that works, and exits with 0 on SIGTERM', async () => {
+  test('serves the example with a command that works, and a clean stop logs no error', async () => {
     const service = keep(await serving());
     const [listening] = lines(service.stdout);
     expect(listening).toMatchObject({ msg: 'listening', example: true, url: service.url });
@@ -58,6 +58,8 @@ describe('sluice serve', () => {
     const { code, stdout, stderr } = await service.stop('SIGTERM');
     expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
     expect(stdout).not.toMatch(CONTROL);
+    const levels = lines(stdout).map(({ level }) => level);
+    expect(levels.filter((level) => ['warn', 'error', 'fatal'].includes(level))).toEqual([]);
     await expect(fetch(service.url)).rejects.toThrow();
   });
 
