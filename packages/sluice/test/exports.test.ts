@@ -238,6 +238,7 @@ describe('sluice/http', () => {
     expect(namesOf(http)).toMatchInlineSnapshot(`
       [
         "RequestLimiter",
+        "UNKNOWN_CLIENT",
         "addressKey",
         "clientAddress",
         "headerForms",

@@ -6,7 +6,8 @@
  */
 import type { IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
-import { type AddressReader, clientAddress } from 'sluice/http';
+import { type AddressReader, clientAddress, UNKNOWN_CLIENT } from 'sluice/http';
+import { AmbiguousRequest } from '../ambiguous-request.ts';
 import type { Logger } from '../observe/log.ts';
 import { isLoopback, type Settings } from '../settings.ts';
 import type { AddressOf } from './forwarded-request.ts';
@@ -29,8 +30,12 @@ export function forwardedClient(settings: AddressSettings, log: Logger): Address
     isLocal(incoming.socket) ? readLocal(incoming) : addressBy(readRemote, incoming);
 }
 
-const addressBy = (read: AddressReader, incoming: IncomingMessage): string =>
-  read(incoming.socket.remoteAddress, (name) => singleHeader(incoming, name));
+/** Returns the client's key. Throws if the address is unknown: such clients would share a limit. */
+function addressBy(read: AddressReader, incoming: IncomingMessage): string {
+  const key = read(incoming.socket.remoteAddress, (name) => singleHeader(incoming, name));
+  if (key === UNKNOWN_CLIENT) throw new AmbiguousRequest('Expected a client address, got none');
+  return key;
+}
 
 const LOCAL = Symbol('local');
 

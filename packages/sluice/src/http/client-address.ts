@@ -87,15 +87,15 @@ const MAX_PROXIES = 32;
 type Trust = (address: Address, steps: number) => boolean;
 
 /** The key of all clients whose address cannot be determined. */
-const UNKNOWN = 'unknown';
+export const UNKNOWN_CLIENT = 'unknown';
 
 /** Warnings about header `name` on a request from the client or proxy `key`. */
 const MESSAGES = {
   WARN_NO_CLIENT_ADDRESS: (): string =>
     'A request has no client address, as on a Unix socket, in a worker, in a unit test or after ' +
-    `the client disconnected: all such requests share the key '${UNKNOWN}'. Set trustProxy to ` +
-    'the number of proxies in front, or key to a function of the request; sluice/hono and ' +
-    'sluice/fetch also accept address.',
+    `the client disconnected: all such requests share the key '${UNKNOWN_CLIENT}'. Set ` +
+    'trustProxy to the number of proxies in front, or key to a function of the request; ' +
+    'sluice/hono and sluice/fetch also accept address.',
   WARN_FORWARDED_IGNORED: (name: string, key: string): string =>
     `A request from ${key} has the header ${name}, which is ignored because no proxy is trusted ` +
     'there. If it is your proxy, all clients behind it share one key: set trustProxy of the ' +
@@ -167,7 +167,7 @@ function wholeAddress(options: AddressOptions): (origin: Origin) => Address | un
   function warn(code: keyof typeof MESSAGES, header: string, by: Address | undefined): void {
     if (reported.has(code)) return;
     reported.add(code);
-    const message = MESSAGES[code](header, by ? keyOf(by, ipv6Prefix) : UNKNOWN);
+    const message = MESSAGES[code](header, by ? keyOf(by, ipv6Prefix) : UNKNOWN_CLIENT);
     void onWarning({ code, message });
   }
 
@@ -226,7 +226,7 @@ export function clientKeys(options: AddressOptions = {}): ClientKeys {
   };
   const of = (origin: Origin): string => {
     const address = addressOf(origin);
-    return address ? keyOf(address, ipv6Prefix) : UNKNOWN;
+    return address ? keyOf(address, ipv6Prefix) : UNKNOWN_CLIENT;
   };
   // Behind trusted proxies the key depends on the headers.
   return options.trustProxy === undefined ? new CachedKeys({ of, addressOf }) : { of, addressOf };

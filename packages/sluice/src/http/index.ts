@@ -6,6 +6,7 @@ export {
   addressKey,
   clientAddress,
   type ForwardedHeader,
+  UNKNOWN_CLIENT,
 } from './client-address.ts';
 export type { ExpressRateLimitOptions } from './express-rate-limit.ts';
 export type { HeaderReport, LimitReport } from './header-report.ts';
