@@ -303,14 +303,13 @@ export class DecisionService {
     return this.store.inspect?.(policy, params, key);
   }
 
-  /** Returns the state of a key and the waits for cost 1 and `cost`, all at the same time. */
+  /** Returns the state of a key and the waits for cost 1 and `cost`, counted from `atMs`. */
   async view(name: string, given: LimitRequest['key'], cost?: number): Promise<KeyInspection> {
     const { policy, params, key } = this.#policies.limit(name, given, undefined, 0);
     const isNever = cost !== undefined && cost > params.capacity;
     const costs = cost === undefined || isNever ? [1] : [1, cost];
     const sync = this.#sync;
     const nowMs = systemClock.now();
-    // Calls of one event-loop turn are sent to the store in one batch.
     const [state, [one, other]] =
       sync !== undefined
         ? [
@@ -328,8 +327,11 @@ export class DecisionService {
               ),
             ),
           ]);
-    const nextForCostMs = isNever ? Number.POSITIVE_INFINITY : other?.retryAfterMs;
-    return { state, atMs: one.atMs, nextMs: one.retryAfterMs, nextForCostMs };
+    const { atMs, resetAfterMs, retryAfterMs: nextMs } = one;
+    // A remote store may decide the three calls at different times: count all from the first peek.
+    const otherMs = other && Math.max(other.atMs + other.retryAfterMs - atMs, 0);
+    const nextForCostMs = isNever ? Number.POSITIVE_INFINITY : otherMs;
+    return { state: state && { ...state, resetAfterMs }, atMs, nextMs, nextForCostMs };
   }
 
   /**
