@@ -71,7 +71,9 @@ describe('sluice serve --store redis://', () => {
   test('an invalid store URL is rejected without printing its password', async () => {
     const { code, stdout, stderr } = await sluice(['serve', '--store', 'redis://:hunter/2@host']);
     expect(code).toBe(1);
-    expect(stderr).toMatch(/^Expected --store to be .+, got a URL with `@`, `\/` or `\?` before/);
+    expect(stderr).toMatch(
+      /^error: Expected --store to be .+, got a URL with `@`, `\/` or `\?` before/,
+    );
     expect(stdout + stderr).not.toMatch(/hunter|2@/);
   });
 

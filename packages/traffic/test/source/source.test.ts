@@ -198,9 +198,11 @@ describe('input that is not a log', () => {
   });
 
   it('text in no known format is rejected', async () => {
-    const formats = 'combined, caddy, traefik, alb, json-lines, csv';
+    const formats =
+      'combined, haproxy, envoy, caddy, traefik, alb, cloudfront, iis, json-lines, csv';
     expect(await errorOf('once upon a time\nthere was a log\n')).toBe(
-      `Expected FILE to be in one of the formats ${formats}, got \`once upon a time\``,
+      `Expected FILE to be in one of the formats ${formats}, got \`once upon a time\`. ` +
+        'For another format, use --pattern with the log_format of nginx',
     );
   });
 
