@@ -1,5 +1,5 @@
 /** Errors of a real Redis, as a script reports them. */
-import { beforeAll, describe, expect, it, vi } from 'vitest';
+import { beforeEach, describe, expect, it, vi } from 'vitest';
 import { createLimiter } from '../../src/index.ts';
 import { redisStore, type Send } from '../../src/stores/redis/index.ts';
 import { expectNoUnhandledRejections } from '../rejections.ts';
@@ -86,9 +86,15 @@ function setUp(options: { readonly afterFirst?: () => Promise<unknown> } = {}) {
   return { limiter, replies };
 }
 
-// Loads the script, so that the first command of each test succeeds.
-beforeAll(async () => {
-  await setUp().limiter.check('p', 'a');
+// Loads both scripts, which the test of NOSCRIPT deletes, so that commands are sent once.
+beforeEach(async () => {
+  const { limiter } = setUp();
+  await limiter.check('p', 'a');
+  const key = 'a';
+  await limiter.check([
+    { policy: 'p', key },
+    { policy: 'q', key },
+  ]);
 });
 
 describe('errors that end before the retry', () => {
@@ -139,7 +145,8 @@ describe('errors that last', () => {
       } finally {
         await end();
       }
-      expect(replies[1]).toContain(code);
+      // A fast script hands a check that cannot write over to the general script.
+      expect(replies.slice(1).join(' ')).toContain(code);
       await vi.waitUntil(async () => !(await limiter.check('q', 'b')).degraded, soon);
       expect((await limiter.inspect('p', 'a'))!.used).toBe(2);
       expect(await limiter.inspect('q', 'a')).toBe(undefined);

@@ -110,7 +110,9 @@ describe('the Redis store', () => {
 
   it('a check on a foreign value fails without affecting others of its batch', async () => {
     await server.command('LPUSH', 'mixed:{bad}pL1m', 'not ours');
-    const store = redisStore(open.client, { prefix: 'mixed:', onFailure: 'throw' });
+    const store = redisStore(open.client, {
+      ...{ prefix: 'mixed:', onFailure: 'throw', deadlineMs: 10_000 },
+    });
     const limiter = createLimiter({ policies: { p: '5/1m' }, store });
     const all = await Promise.allSettled(
       ['good', 'bad', 'fine'].map((key) => limiter.check('p', key)),
