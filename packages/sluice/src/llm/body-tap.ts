@@ -1,0 +1,107 @@
+/**
+ * Passes the body of a response on while a call record measures it. A chunk is read when the caller
+ * reads, and passed on as it is, so the stream is neither buffered nor delayed.
+ *
+ * The call is settled when the body ends, fails or is cancelled. If the caller never reads it to
+ * the end, the call is settled when the body is garbage collected, or idle for too long. Therefore
+ * neither the record nor the timer may refer to the returned stream.
+ */
+import type { Clock } from '../clock.ts';
+import type { CallRecord } from './call-record.ts';
+
+interface Tapped {
+  readonly record: CallRecord;
+  readonly reader: ReadableStreamDefaultReader<Uint8Array>;
+}
+
+/** Settles a call that its caller has dropped, and closes the connection. */
+function abandon({ record, reader }: Tapped): void {
+  if (record.end('abandoned')) reader.cancel().catch(() => {});
+}
+
+/** Undefined on runtimes without finalizers. There the idle timeout applies. */
+const collected =
+  typeof FinalizationRegistry === 'function' ? new FinalizationRegistry(abandon) : undefined;
+
+/** Calls `expire` when `touch` was not called for `timeoutMs`. One timer for many touches. */
+class IdleTimer {
+  isExpired = false;
+  #stop: () => void = () => {};
+  #touchedMs: number;
+  readonly #clock: Clock;
+  readonly #timeoutMs: number;
+  readonly #expire: () => void;
+
+  constructor(clock: Clock, timeoutMs: number, expire: () => void) {
+    this.#clock = clock;
+    this.#timeoutMs = timeoutMs;
+    this.#expire = expire;
+    this.#touchedMs = clock.now();
+    this.#schedule(timeoutMs);
+  }
+
+  touch(): void {
+    this.#touchedMs = this.#clock.now();
+  }
+
+  stop(): void {
+    this.#stop();
+  }
+
+  #schedule(delayMs: number): void {
+    this.#stop = this.#clock.schedule(delayMs, () => {
+      const leftMs = this.#touchedMs + this.#timeoutMs - this.#clock.now();
+      if (leftMs > 0) return this.#schedule(leftMs);
+      this.isExpired = true;
+      this.#expire();
+    });
+  }
+}
+
+export interface TapContext {
+  readonly clock: Clock;
+  readonly idleTimeoutMs: number;
+  readonly signal: AbortSignal | undefined;
+}
+
+export function tapBody(
+  body: ReadableStream<Uint8Array>,
+  record: CallRecord,
+  { clock, idleTimeoutMs, signal }: TapContext,
+): ReadableStream<Uint8Array> {
+  const tapped = { record, reader: body.getReader() };
+  const { reader } = tapped;
+  const idle = new IdleTimer(clock, idleTimeoutMs, () => abandon(tapped));
+  record.onEnd(() => {
+    idle.stop();
+    collected?.unregister(tapped);
+  });
+  const stream = new ReadableStream<Uint8Array>(
+    {
+      async pull(controller) {
+        try {
+          const { done, value } = await reader.read();
+          if (idle.isExpired) throw new DOMException('The response was idle', 'TimeoutError');
+          idle.touch();
+          if (done) {
+            record.end('completed');
+            controller.close();
+          } else {
+            record.chunk(value);
+            controller.enqueue(value);
+          }
+        } catch (error) {
+          record.end(signal?.aborted ? 'cancelled' : 'cut');
+          throw error;
+        }
+      },
+      cancel(reason) {
+        record.end('cancelled');
+        return reader.cancel(reason);
+      },
+    },
+    { highWaterMark: 0 },
+  );
+  collected?.register(stream, tapped, tapped);
+  return stream;
+}
