@@ -1,20 +1,27 @@
 /** Clocks and timers. No other file reads the time. */
+import { checkInteger } from './errors.ts';
 import { byTime, Heap, type Timed } from './heap.ts';
 
 export interface Clock {
   /** Returns whole milliseconds since the epoch. */
   now(): number;
-  /** Calls `wake` when `delayMs` have passed on this clock. Returns a function that cancels it. */
+  /** Calls `wake` after `delayMs` of this clock. Returns a function that cancels the call. */
   schedule(delayMs: number, wake: () => void): () => void;
 }
 
-/** A longer timer overflows a 32-bit integer and fires at once, so longer waits are split. */
+/**
+ * The longest delay of `setTimeout`. A longer delay overflows a 32-bit integer, and the timer fires
+ * at once. So longer waits are split into several timers.
+ */
 const MAX_TIMER_MS = 2 ** 31 - 1;
 
-/** A timer that fires earlier than this by the wall clock means that the clock was set. */
+/**
+ * If a timer fires early by at most this time, it is started again for the rest. If it fires
+ * earlier, the system time was set back meanwhile.
+ */
 const EARLY_MS = 5;
 
-/** The system clock. Looks `Date.now` up at each call, so that fake timers of tests work. */
+/** The system clock. Reads `Date.now` at each call, so that tests can replace it by a fake. */
 export const systemClock: Clock = {
   now: () => Date.now(),
 
@@ -36,8 +43,8 @@ export const systemClock: Clock = {
 };
 
 /**
- * Milliseconds since an arbitrary moment, with fractions. Setting the machine's clock does not
- * change it, so it is for durations and never for dates.
+ * Milliseconds since an arbitrary moment, with fractions. Setting the system time does not change
+ * this clock. Use it for durations, never for dates.
  */
 export const monotonicClock: Clock = {
   now: () => performance.now(),
@@ -83,7 +90,7 @@ export class ManualClock implements Clock {
     return () => this.#timers.delete(timer);
   }
 
-  /** Moves forward by `deltaMs`. Each timer fires at its own time. */
+  /** Moves the clock forward by `deltaMs`. Timers fire in order, each at its own time. */
   advance(deltaMs: number): void {
     const endMs = this.#nowMs + deltaMs;
     const timers = this.#timers;
@@ -96,18 +103,51 @@ export class ManualClock implements Clock {
     this.#nowMs = Math.max(this.#nowMs, endMs);
   }
 
-  /** Steps forward or back, as a clock does that is corrected. Fires no timers. */
+  /** Sets the time, forward or back, like a correction of the system time. Fires no timers. */
   set(nowMs: number): void {
     this.#nowMs = nowMs;
   }
 }
 
-/** Calls `work` after the I/O events of this turn of the event loop, or in a microtask. */
+/**
+ * Calls `work` after the I/O events of this turn of the event loop. On runtimes without
+ * `setImmediate`, calls it in a microtask.
+ */
 export const atEndOfTurn: (work: () => void) => void =
   typeof setImmediate === 'function' ? setImmediate : queueMicrotask;
 
-/** Calls `work` in a later turn of the event loop, so that other events are handled before it. */
+/** Calls `work` in a later turn of the event loop, so that other events are handled first. */
 export const inNextTurn: (work: () => void) => void =
   typeof setImmediate === 'function' ? setImmediate : (work) => setTimeout(work);
 
 export const dateOf = (timeMs: number): Date => new Date(timeMs);
+
+/** Wraps the caller's clock so that a time other than whole milliseconds throws. */
+export function checkedClock(clock: Clock): Clock {
+  return {
+    now() {
+      return checkInteger('ERR_INVALID_CLOCK', 'the time of the clock', clock.now(), 0);
+    },
+    schedule: (delayMs, wake) => clock.schedule(delayMs, wake),
+  };
+}
+
+/** Waits for `waitMs` of a clock. Rejects with the reason of `signal` if it aborts the wait. */
+export function sleep(
+  clock: Clock,
+  waitMs: number,
+  signal: AbortSignal | undefined,
+): Promise<void> {
+  signal?.throwIfAborted();
+  return new Promise((resolve, reject) => {
+    const abort = (): void => {
+      stop();
+      reject(signal!.reason);
+    };
+    const stop = clock.schedule(waitMs, () => {
+      signal?.removeEventListener('abort', abort);
+      resolve();
+    });
+    signal?.addEventListener('abort', abort, { once: true });
+  });
+}

@@ -1,8 +1,8 @@
 /**
  * Decisions: the result of a check, and the receipt to refund or settle it.
  *
- * Most callers read two fields of a decision. So `limits` and `receipt`, which are objects, are
- * built when they are first read.
+ * Most callers read only two fields of a decision. `limits` and `receipt` are built when they are
+ * read, which avoids allocating objects that no caller uses.
  */
 
 /** The result of one limit of a check. */
@@ -23,12 +23,20 @@ export interface LimitDecision {
   readonly resetAfterMs: number;
   /** When the store decided, in ms since the epoch. */
   readonly atMs: number;
+  /**
+   * Set if a concurrency limit was admitted: an integer above those of all earlier holds of the
+   * key. A resource that compares it can reject a holder whose lease has ended.
+   */
+  readonly fence?: number;
+  /** Set while a block is running: when it ends, in ms since the epoch by the store's clock. */
+  readonly blockedUntilMs?: number;
 }
 
 /**
  * The result of a check. `remaining` is the smallest of all its limits, and `retryAfterMs` and
  * `resetAfterMs` are the longest. `policy`, `key`, `cost` and `limit` are those of one limit: if
- * denied, the one with the longest wait; if allowed, the one with the least remaining.
+ * denied, the limit with the longest wait; if allowed, the limit with the least remaining. Its
+ * `blockedUntilMs` is included. `fence` is that of the first concurrency limit.
  */
 export interface CheckResult extends LimitDecision {
   /** The result of each limit, in the order of the check. */
@@ -37,7 +45,7 @@ export interface CheckResult extends LimitDecision {
   readonly degraded?: Degraded;
   /** Set if a denial was repeated from this process's cache. `remaining` may be out of date. */
   readonly cached?: true;
-  /** `false` if the limits are on several nodes. If one denies, the others are refunded. */
+  /** `false` if the limits are on several nodes. If one limit denies, the others are refunded. */
   readonly atomic?: false;
   /** Set with an idempotency id: the `client` of the call that was charged. */
   readonly client?: string;
@@ -69,32 +77,43 @@ export interface Charge {
   readonly key: string;
   readonly cost: number;
   readonly atMs: number;
-  /** Set if the store did not charge it. */
+  /** Set if a fallback admitted the call, so that the store did not charge the cost. */
   readonly degraded?: true;
-  /** Set if the local fallback of this process charged it. */
+  /** Set if the local fallback of this process charged the cost. */
   readonly local?: true;
   /**
    * Set if the store did not reply in time and may have charged the call too. With this token, a
    * refund or `settle` also adjusts the charge in the store.
    */
   readonly late?: string;
+  /** Set if it is a hold of a concurrency limit, which it identifies. */
+  readonly fence?: number;
 }
 
-/** Pass it to `refund` or `settle`. Plain data that survives JSON. */
+/**
+ * The argument of `refund`, `settle`, `release` and `renew`. Plain data, which can be stored as
+ * JSON.
+ */
 export interface Receipt {
   readonly charges: readonly Charge[];
 }
 
-/** The receipts of decisions: always the same object, so that it can be used once. */
+/**
+ * The receipts of decisions. Every read of `receipt` returns the same object, because the object
+ * itself is marked when it is used.
+ */
 const receipts = new WeakMap<CheckResult, Receipt>();
-/** The limits of decisions that have several. */
+/** The results of each limit, for decisions with several limits. */
 const jointLimits = new WeakMap<CheckResult, readonly LimitDecision[]>();
 
-/** The decision of a check. If it allows, the cost has been charged. */
+/** The decision of a check. If `allowed` is true, the cost has been charged. */
 export class DecisionRecord implements CheckResult {
   readonly allowed: boolean;
   readonly remaining: number;
   readonly resetAfterMs: number;
+  // Not assigned by the constructor: most decisions have none of them.
+  declare readonly fence?: number;
+  declare readonly blockedUntilMs?: number;
 
   constructor(
     readonly policy: string,
@@ -118,11 +137,12 @@ export class DecisionRecord implements CheckResult {
     if (!this.allowed) return undefined;
     let receipt = receipts.get(this);
     if (receipt === undefined) {
-      const charges = this.limits.map(({ policy, key, cost, atMs }) => ({
+      const charges = this.limits.map(({ policy, key, cost, atMs, fence }) => ({
         policy,
         key,
         cost,
         atMs,
+        ...(fence !== undefined && { fence }),
       }));
       receipt = { charges };
       receipts.set(this, receipt);
@@ -147,7 +167,7 @@ export function jointDecision(limits: readonly LimitDecision[], taken: boolean):
   const free = Math.min(...limits.map((limit) => limit.remaining));
   const retryAfterMs = Math.max(...limits.map((limit) => limit.retryAfterMs));
   const resetAfterMs = Math.max(...limits.map((limit) => limit.resetAfterMs));
-  const { policy, key, cost, limit, atMs } = limits.find((each) =>
+  const { policy, key, cost, limit, atMs, blockedUntilMs } = limits.find((each) =>
     retryAfterMs > 0 ? each.retryAfterMs === retryAfterMs : each.remaining === free,
   )!;
   const kind = taken ? DecisionRecord : PeekRecord;
@@ -155,6 +175,8 @@ export function jointDecision(limits: readonly LimitDecision[], taken: boolean):
     free,
     resetAfterMs,
   });
+  const fence = limits.find((each) => each.fence !== undefined)?.fence;
+  Object.assign(decision, fence && { fence }, blockedUntilMs && { blockedUntilMs });
   jointLimits.set(
     decision,
     limits.map((each) => ({ ...each })),

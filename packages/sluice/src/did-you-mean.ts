@@ -1,6 +1,6 @@
 /** Suggestions for misspelt names: the known name with the smallest edit distance. */
 
-/** Longer names are not compared. */
+/** For longer names, no suggestion is made. */
 const MAX_NAME_LENGTH = 64;
 
 /** Returns the closest known name, if at most a third of the letters differ. */
@@ -19,7 +19,10 @@ export function closestName(name: string, known: readonly string[]): string | un
   return best;
 }
 
-/** Damerau-Levenshtein distance: letters that are missing, added, wrong or swapped. */
+/**
+ * Returns the Damerau-Levenshtein distance: the number of letters that are missing, added, wrong or
+ * swapped.
+ */
 function editDistance(from: string, to: string): number {
   let beforeLast: number[] = [];
   let last = Array.from({ length: to.length + 1 }, (_, index) => index);
@@ -44,7 +47,7 @@ function editDistance(from: string, to: string): number {
   return last[to.length];
 }
 
-/** Returns `; did you mean ...?`, or an empty text. */
+/** Returns `; did you mean ...?`, or an empty text if no known name is close. */
 export function didYouMean(name: string, known: readonly string[]): string {
   const closest = closestName(name, known);
   return closest === undefined ? '' : `; did you mean \`${closest}\`?`;

@@ -13,7 +13,14 @@ export type {
   LogEntry,
   WindowsDescription,
 } from './algorithms/description.ts';
-export { algorithmInfo, algorithmNames, describeKey, optionOf } from './algorithms/index.ts';
+export {
+  algorithmInfo,
+  algorithmNames,
+  describeKey,
+  isConcurrency,
+  optionOf,
+  windowAlgorithmNames,
+} from './algorithms/index.ts';
 export { DecisionRecord, jointDecision, PeekRecord } from './decision.ts';
 export { closestName, didYouMean } from './did-you-mean.ts';
 export { DURATION, durationCode, durationMs, MAX_WINDOW_MS } from './duration.ts';
@@ -23,7 +30,7 @@ export { headerReport } from './http/header-report.ts';
 export { normalizeKey } from './http/normalize-key.ts';
 export { SingleLimitHeaders } from './http/single-limit-headers.ts';
 export { keyText, MAX_KEY_LENGTH } from './key.ts';
-export { checkAction, FAILURE_ACTIONS } from './policy.ts';
+export { checkAction, checkDuration, FAILURE_ACTIONS } from './policy.ts';
 export { type CostFields, MAX_LIMITS, PolicyRegistry } from './policy-registry.ts';
 export {
   decideBySubmit,

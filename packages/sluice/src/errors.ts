@@ -2,17 +2,21 @@
  * Error codes. A denial is a value, not an error.
  *
  * Codes are stable: match on `error.code`, never on the message. A test compares the comments with
- * the table in docs/errors.md. They are types, so they take no space at run time.
+ * the table in docs/errors.md. Codes are types, so they take no space at run time.
  */
 export interface ErrorCodes {
   /** An option or field is unknown, misspelt or out of range. */
   ERR_INVALID_OPTION: never;
   /** A policy is neither text such as `100/1m` nor an object with known fields. */
   ERR_INVALID_POLICY: never;
-  /** A limit is not an integer of at least 1. */
+  /** A limit, or the `concurrency` of a policy, is not an integer of at least 1. */
   ERR_INVALID_LIMIT: never;
   /** A window is not a duration of 1 ms to 36500 days. */
   ERR_INVALID_WINDOW: never;
+  /** A lease is not a duration of 1 ms to 36500 days. */
+  ERR_INVALID_LEASE: never;
+  /** A `block` is not a duration or an object with valid fields, or the policy has no `block`. */
+  ERR_INVALID_BLOCK: never;
   /** The `algorithm` of a policy is not the name of an algorithm. */
   ERR_INVALID_ALGORITHM: never;
   /** `buckets` is out of range, or the algorithm has no buckets. */
@@ -21,7 +25,7 @@ export interface ErrorCodes {
   ERR_INVALID_BURST: never;
   /** A cost in the `costs` of a policy is not an integer from 1 to its limit or `burst`. */
   ERR_INVALID_COSTS: never;
-  /** `limit` or `burst`, multiplied by the window in ms, is above 2^53 - 1. */
+  /** `limit` or `burst` times the window, or `concurrency` times the lease, is above 2^53 - 1. */
   ERR_LIMIT_TOO_LARGE: never;
   /** A call names a policy that the limiter does not have. */
   ERR_UNKNOWN_POLICY: never;
@@ -35,27 +39,35 @@ export interface ErrorCodes {
   ERR_COST_ABOVE_LIMIT: never;
   /** A check is not a list of 1 to 64 different limits. */
   ERR_INVALID_CHECK: never;
-  /** A receipt does not come from an admitted check. */
+  /** A receipt does not come from an admitted check, or has no hold to release or renew. */
   ERR_INVALID_RECEIPT: never;
   /** `maxWaitMs` is not a number of milliseconds of at least 0. */
   ERR_INVALID_WAIT: never;
   /** A clock returned something other than whole milliseconds since the epoch. */
   ERR_INVALID_CLOCK: never;
+  /** The store supports neither concurrency limits nor blocks, or only one of them. */
+  ERR_UNSUPPORTED_POLICY: never;
   /** A synchronous method was called, but the store only returns promises. */
   ERR_NOT_SYNCHRONOUS: never;
   /** The store failed or missed its deadline, and no fallback applies. */
   ERR_STORE_UNAVAILABLE: never;
+  /** The hold of a `run` no longer counts: its lease ended, or it was released or reset. */
+  ERR_LEASE_LOST: never;
   /** A guard of `sluice/nest` runs for a WebSocket or RPC call without the option `request`. */
   ERR_NO_REQUEST: never;
-  /** `limitFetch` denied a request (`onDenied: 'throw'`). Retry after `retryAfterMs`. */
+  /** `limitFetch` or `llmFetch` denied a request (`onDenied: 'throw'`). See `retryAfterMs`. */
   ERR_RATE_LIMITED: never;
+  /** `llmFetch` cannot bound the tokens of a call. Set the cap of the model, or `estimate`. */
+  ERR_UNBOUNDED_CALL: never;
+  /** `llmFetch` limits money, but its `models` have no price for the model of a call. */
+  ERR_UNKNOWN_PRICE: never;
   /** The limiter has been closed. */
   ERR_CLOSED: never;
 }
 
 export type ErrorCode = keyof ErrorCodes;
 
-/** An error with a stable `code`. Misuse is thrown before anything is written. */
+/** An error with a stable `code`. Invalid calls throw before the store is changed. */
 export class SluiceError extends Error {
   readonly code: ErrorCode;
 
@@ -66,7 +78,7 @@ export class SluiceError extends Error {
   }
 }
 
-/** Returns the error for calls on a closed limiter, and for calls that wait when it is closed. */
+/** Returns the error for calls to a closed limiter, and for waiting calls when it closes. */
 export const closed = (): SluiceError => new SluiceError('ERR_CLOSED', 'The limiter was closed');
 
 /** Returns an error with the message `Expected X, got Y`. */

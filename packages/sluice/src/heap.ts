@@ -1,9 +1,10 @@
 /**
- * Binary heap, lowest rank first. Entries of the same rank keep the order in which they were added,
- * or the order passed to `add`. Each entry stores its index, so removing one takes O(log n).
+ * Binary heap, lowest rank first. Entries of equal rank are sorted by the `order` passed to `add`,
+ * which by default is the order in which they were added. Each entry stores its index, so removing
+ * an entry takes O(log n).
  */
 
-/** The fields that the heap sets: `add` sets `order`, and `at`, the index. */
+/** The fields that the heap sets: `order`, which sorts equal ranks, and `at`, the index. */
 export interface HeapEntry {
   order?: number;
   at?: number;
@@ -32,18 +33,18 @@ export class Heap<Entry extends HeapEntry> {
 
   add(entry: Entry, order = this.#added++): void {
     entry.order = order;
-    this.#settle(entry, this.#entries.length);
+    this.#sift(entry, this.#entries.length);
   }
 
   /** Removes an entry. Does nothing if the entry is not in this heap. */
   delete(entry: Entry): void {
     if (this.#entries[entry.at!] !== entry) return;
     const last = this.#entries.pop()!;
-    if (last !== entry) this.#settle(last, entry.at!);
+    if (last !== entry) this.#sift(last, entry.at!);
   }
 
-  /** Puts an entry into a gap, after sifting the gap up or down to where the entry belongs. */
-  #settle(entry: Entry, gap: number): void {
+  /** Moves a gap up or down to the place where the entry belongs, and stores the entry there. */
+  #sift(entry: Entry, gap: number): void {
     const entries = this.#entries;
     let at = gap;
     for (;;) {

@@ -1,7 +1,7 @@
 /** The exports of `sluice`. */
 export type { AcquireOptions } from './acquire/waiters.ts';
 export type { LimitParams } from './algorithms/algorithm.ts';
-export type { AlgorithmName } from './algorithms/index.ts';
+export type { AlgorithmName, WindowAlgorithmName } from './algorithms/index.ts';
 export type {
   CallOptions,
   CostOptions,
@@ -28,6 +28,9 @@ export { type ErrorCode, type ErrorCodes, SluiceError } from './errors.ts';
 export { joinKey, type Key } from './key.ts';
 export { createLimiter } from './limiter.ts';
 export {
+  type BlockOptions,
+  type BlockParams,
+  type ConcurrencyPolicyOptions,
   type Duration,
   definePolicy,
   type FailureAction,
@@ -36,13 +39,17 @@ export {
   type Policy,
   type PolicyInput,
   type PolicyOptions,
+  type WindowPolicyOptions,
 } from './policy.ts';
+export type { RunContext, RunOptions, RunResult } from './run/context.ts';
 export type {
   Adjustment,
   Check,
+  Hold,
   KeyState,
   Limit,
   Store,
+  StoreFeature,
   SyncPolicyTable,
   SyncStore,
 } from './store.ts';

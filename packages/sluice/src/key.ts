@@ -1,13 +1,13 @@
 /**
- * Keys: what a limit counts by, such as a user or an address. A key is a string, or parts that are
- * joined so that no two lists of parts make the same string.
+ * Keys: a limit counts separately for each key, such as a user or an address. A key is a string or
+ * a list of parts. Joining two different lists of parts never makes the same string.
  */
 import { expected } from './errors.ts';
 
 /** A string is used unchanged. Parts are joined by `joinKey`. */
 export type Key = string | readonly (string | number)[];
 
-/** Long enough for any identifier, and short enough to bound the memory of a key. */
+/** In characters: long enough for any identifier, and short enough to bound memory. */
 export const MAX_KEY_LENGTH = 1024;
 
 /**
@@ -24,12 +24,15 @@ function escapePart(part: unknown): string {
   throw expected('ERR_INVALID_KEY', 'the parts of the key to be strings or numbers', part);
 }
 
-/** Returns a copy that shares no memory. In V8, a slice keeps its whole source string alive. */
+/**
+ * Returns a copy that shares no memory with `text`. In V8, a slice of a string keeps the whole
+ * string in memory.
+ */
 export const copyOf = (text: string): string => JSON.parse(JSON.stringify(text));
 
 /**
- * Returns the key as one string. Throws if it is invalid. With `what`, the name of another value
- * with the same rules, only a string is accepted.
+ * Returns the key as one string. Throws if the key is invalid. Pass `what`, a name for the error
+ * message, to validate another value by the same rules; then only a string is accepted.
  */
 export function keyText(key: Key, what?: string): string {
   const isText = typeof key === 'string' && key !== '' && key.length <= MAX_KEY_LENGTH;
@@ -37,7 +40,7 @@ export function keyText(key: Key, what?: string): string {
 }
 
 function joinedText(key: unknown, what?: string): string {
-  // More parts than characters never fit, so do not join them.
+  // A list with too many parts is rejected without joining them.
   const isList = !what && Array.isArray(key) && key.length <= MAX_KEY_LENGTH;
   const text = isList ? joinKey(...key) : '';
   if (text !== '' && text.length <= MAX_KEY_LENGTH) return text;

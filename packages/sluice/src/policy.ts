@@ -1,6 +1,12 @@
-/** Policies: their options, and their validation when they are defined. */
+/** Policies: their options, and the validation of these options. */
 import type { LimitParams } from './algorithms/algorithm.ts';
-import { type AlgorithmName, algorithmNames, optionOf } from './algorithms/index.ts';
+import {
+  type AlgorithmName,
+  isConcurrency,
+  optionOf,
+  type WindowAlgorithmName,
+  windowAlgorithmNames,
+} from './algorithms/index.ts';
 import { durationMs, MAX_WINDOW_MS } from './duration.ts';
 import {
   checkFields,
@@ -23,7 +29,24 @@ export type LimitOfKey = (key: string) => number;
 /** What to do if the store cannot decide; see `sluice/failure`. */
 export type FailureAction = 'allow' | 'deny' | 'local' | 'throw';
 
-export interface PolicyOptions {
+/** Options of all policies. */
+export interface SharedPolicyOptions {
+  /**
+   * Costs by operation, for `check(policy, key, { operation })`. Default: none.
+   *
+   * @example costs: { 'search.list': 100 }
+   */
+  readonly costs?: Readonly<Record<string, number>>;
+  /**
+   * What to do if the store cannot decide. Default: the store's `onFailure`.
+   *
+   * @example onFailure: 'deny'
+   */
+  readonly onFailure?: FailureAction;
+}
+
+/** A limit on the cost that is admitted per window. */
+export interface WindowPolicyOptions extends SharedPolicyOptions {
   /**
    * The cost admitted per window: an integer, or a function of the key. Required.
    *
@@ -41,9 +64,9 @@ export interface PolicyOptions {
    *
    * @example algorithm: 'token-bucket'
    */
-  readonly algorithm?: AlgorithmName;
+  readonly algorithm?: WindowAlgorithmName;
   /**
-   * `sliding-buckets` only: the number of buckets in a window. Default 60, or one per ms.
+   * `sliding-buckets` only: the number of buckets in a window. Default 60, but at most one per ms.
    *
    * @example buckets: 10
    */
@@ -55,70 +78,162 @@ export interface PolicyOptions {
    */
   readonly burst?: number;
   /**
-   * Costs by operation, for `check(policy, key, { operation })`. Default: none.
+   * How long a key is blocked when this limit denies a check: a duration, or an object for blocks
+   * that become longer. Default: not at all.
    *
-   * @example costs: { 'search.list': 100 }
+   * @example block: '15m'
+   * @example block: { for: '1m', factor: 2, max: '1h' }
    */
-  readonly costs?: Readonly<Record<string, number>>;
-  /**
-   * What to do if the store cannot decide. Default: the store's `onFailure`.
-   *
-   * @example onFailure: 'deny'
-   */
-  readonly onFailure?: FailureAction;
+  readonly block?: Duration | BlockOptions;
 }
+
+/** A block that becomes longer each time: `min(for * factor^k, max)` after k blocks in a row. */
+export interface BlockOptions {
+  /**
+   * The length of the first block. Required.
+   *
+   * @example for: '15m'
+   */
+  readonly for: Duration;
+  /**
+   * How many times longer each block in a row is than the one before: an integer. Default 1.
+   *
+   * @example factor: 2
+   */
+  readonly factor?: number;
+  /**
+   * The longest block. Default: one day, or `for` if that is longer.
+   *
+   * @example max: '1h'
+   */
+  readonly max?: Duration;
+  /**
+   * How long after the end of a block the next one still counts as in a row. Default: one day, or
+   * `for` if that is longer.
+   *
+   * @example forget: '12h'
+   */
+  readonly forget?: Duration;
+}
+
+/** A limit on the cost that is held at the same time. */
+export interface ConcurrencyPolicyOptions extends SharedPolicyOptions {
+  /**
+   * The cost that can be held at the same time: an integer, or a function of the key. Required.
+   *
+   * @example concurrency: 10
+   */
+  readonly concurrency: number | LimitOfKey;
+  /**
+   * How long a hold counts if it is neither released nor renewed. Default `'30s'`.
+   *
+   * @example lease: '5m'
+   */
+  readonly lease?: Duration;
+}
+
+/** The fields of `T` as fields that must be absent. */
+type Without<T> = { readonly [Field in Exclude<keyof T, keyof SharedPolicyOptions>]?: undefined };
+
+/** A limit per window, or a limit on what is held at the same time. */
+export type PolicyOptions =
+  | (WindowPolicyOptions & Without<ConcurrencyPolicyOptions>)
+  | (ConcurrencyPolicyOptions & Without<WindowPolicyOptions>);
 
 /** `'100/1m'`, `'100/min'` or `'100 per hour'`, or an object with more options. */
 export type PolicyInput = string | PolicyOptions;
 
-/** The operations in the `costs` of a policy, at compile time. */
+/** The type of the operation names in the `costs` of a policy. */
 export type OperationOf<P> = P extends { readonly costs?: infer C }
   ? keyof NonNullable<C> & string
   : never;
+
+/** The validated `block` option. */
+export interface BlockParams {
+  readonly forMs: number;
+  readonly factor: number;
+  readonly maxMs: number;
+  readonly forgetMs: number;
+}
 
 /** A validated policy. */
 export interface Policy {
   readonly name: string;
   readonly algorithm: AlgorithmName;
+  /** The length of the window, or the lease of a concurrency limit. */
   readonly windowMs: number;
   readonly bucketMs: number;
   readonly costs: ReadonlyMap<string, number>;
   readonly onFailure: FailureAction | undefined;
-  /** The numbers for every key; undefined if the limit is a function of the key. */
+  /** How long a denied key is blocked. Undefined if denials start no block. */
+  readonly block?: BlockParams | undefined;
+  /** The parameters for every key; undefined if the limit is a function of the key. */
   readonly params: LimitParams | undefined;
-  /** Returns the numbers for a key. */
+  /** Returns the parameters for a key. */
   paramsFor(key: string): LimitParams;
 }
 
-const FIELDS = ['limit', 'window', 'algorithm', 'buckets', 'burst', 'costs', 'onFailure'];
+const SHARED_FIELDS = ['costs', 'onFailure'];
+const WINDOW_FIELDS = [
+  ...['limit', 'window', 'algorithm', 'buckets', 'burst', 'block'],
+  ...SHARED_FIELDS,
+];
+const CONCURRENCY_FIELDS = ['concurrency', 'lease', ...SHARED_FIELDS];
+const BLOCK_FIELDS = ['for', 'factor', 'max', 'forget'];
 export const FAILURE_ACTIONS: readonly FailureAction[] = ['allow', 'deny', 'local', 'throw'];
 const DEFAULT_BUCKETS = 60;
 const MAX_BUCKETS = 10_000;
+const MAX_FACTOR = 1000;
+const DAY_MS = 86_400_000;
 
-/** Parses `'100/1m'` to the object form. */
+/** Returns the options of a policy. Parses text such as `'100/1m'`. */
 function optionsOf(where: string, input: unknown): PolicyOptions {
   const parts = typeof input === 'string' && /^(\d{1,16})(?:\/| per )(\w+)$/.exec(input);
   if (parts) return { limit: Number(parts[1]), window: parts[2] };
-  checkFields(input, FIELDS, 'ERR_INVALID_POLICY', `${where} to be text like '100/1m' or `);
+  const isHeld = isRecord(input) && input.concurrency !== undefined;
+  const fields = isHeld ? CONCURRENCY_FIELDS : WINDOW_FIELDS;
+  checkFields(input, fields, 'ERR_INVALID_POLICY', `${where} to be text like '100/1m' or `);
   return input as PolicyOptions;
 }
 
-/** Throws if `count x windowMs` is not an exact integer. */
+/** Throws if `count x windowMs` is not an exact integer. `what` names both: `limit x window`. */
 function checkProduct(where: string, what: string, count: number, windowMs: number): void {
   if (count * windowMs <= Number.MAX_SAFE_INTEGER) return;
-  const most = `${what} x window of ${where} to be at most 2^53 - 1`;
+  const most = `${what} of ${where} to be at most 2^53 - 1`;
   throw expected('ERR_LIMIT_TOO_LARGE', most, `${count} x ${windowMs} ms`);
 }
 
-/** Returns a window in milliseconds. */
-function windowOf(where: string, window: unknown): number {
-  const windowMs = typeof window === 'string' ? durationMs(window) : window;
-  if (isInteger(windowMs, 1) && windowMs <= MAX_WINDOW_MS) return windowMs;
-  const what = `the window of ${where} to be a duration from 1ms to 36500d`;
-  throw expected('ERR_INVALID_WINDOW', what, window);
+/** Returns a duration in milliseconds. Throws if it is invalid. */
+export function checkDuration(
+  code: ErrorCode,
+  what: string,
+  duration: unknown,
+  leastMs = 1,
+): number {
+  const ms = typeof duration === 'string' ? durationMs(duration) : duration;
+  if (isInteger(ms, leastMs) && ms <= MAX_WINDOW_MS) return ms;
+  throw expected(code, `${what} to be a duration from ${leastMs}ms to 36500d`, duration);
 }
 
-/** Returns an option that only one algorithm has. Throws if the policy uses another one. */
+/** Returns the numbers of the `block` option. */
+function blockOf(where: string, block: unknown): BlockParams | undefined {
+  if (block === undefined) return undefined;
+  const code = 'ERR_INVALID_BLOCK';
+  const what = `\`block\` of ${where}`;
+  const options = isRecord(block) ? block : { for: block };
+  checkFields(options, BLOCK_FIELDS, code, `${what} to be a duration or `);
+  const { for: first, factor = 1 } = options;
+  const forMs = checkDuration(code, isRecord(block) ? `\`for\` in ${what}` : what, first);
+  const { max = Math.max(forMs, DAY_MS), forget = Math.max(forMs, DAY_MS) } = options;
+  return {
+    forMs,
+    factor: checkInteger(code, `\`factor\` in ${what}`, factor, 1, MAX_FACTOR),
+    maxMs: checkDuration(code, `\`max\` in ${what}`, max, forMs),
+    forgetMs: checkDuration(code, `\`forget\` in ${what}`, forget, 0),
+  };
+}
+
+/** Returns an option that only one algorithm has. Throws if the policy has another algorithm. */
 function ownNumber(
   where: string,
   options: PolicyOptions,
@@ -129,7 +244,7 @@ function ownNumber(
   const value = options[field];
   if (value === undefined) return undefined;
   const what = `\`${field}\` of ${where}`;
-  const algorithm = algorithmNames.find((name) => optionOf(name) === field);
+  const algorithm = windowAlgorithmNames.find((name) => optionOf(name) === field);
   if (options.algorithm === algorithm) return checkInteger(code, what, value, 1, most);
   throw expected(code, `${what} only with the algorithm '${algorithm}'`, value);
 }
@@ -151,33 +266,49 @@ function checkName<T>(code: ErrorCode, what: string, value: unknown, names: read
   throw expected(code, `${what} to be one of ${names.join(' ')}`, value);
 }
 
-/** Throws unless the value is an action or undefined. */
+/** Returns `action` if it is a failure action or undefined, and throws otherwise. */
 export const checkAction = (action: unknown): FailureAction | undefined =>
   action === undefined
     ? action
     : checkName('ERR_INVALID_OPTION', '`onFailure`', action, FAILURE_ACTIONS);
 
-/** Validates a policy. Throws a `SluiceError` if it is invalid. */
+/** Returns the name of the limit and of its duration in messages, and their values. */
+function limitOf(where: string, options: PolicyOptions) {
+  if (options.concurrency === undefined) {
+    const { limit, window, algorithm = 'sliding-log' } = options;
+    const what = `the algorithm of ${where}`;
+    checkName('ERR_INVALID_ALGORITHM', what, algorithm, windowAlgorithmNames);
+    const windowMs = checkDuration('ERR_INVALID_WINDOW', `the window of ${where}`, window);
+    return { names: ['limit', 'window'], limit, windowMs, algorithm };
+  }
+  const { concurrency: limit, lease = '30s' } = options;
+  const windowMs = checkDuration('ERR_INVALID_LEASE', `the lease of ${where}`, lease);
+  return { names: ['concurrency', 'lease'], limit, windowMs, algorithm: 'concurrency' as const };
+}
+
+/** Returns a validated policy. Throws a `SluiceError` if the input is invalid. */
 export function definePolicy(name: string, input: PolicyInput): Policy {
   const where = `policy \`${name}\``;
   const options = optionsOf(where, input);
-  const { limit, algorithm = 'sliding-log', costs = {} } = options;
-  checkName('ERR_INVALID_ALGORITHM', `the algorithm of ${where}`, algorithm, algorithmNames);
-  const windowMs = windowOf(where, options.window);
+  const { costs = {} } = options;
+  const { names, limit, windowMs, algorithm } = limitOf(where, options);
   const buckets = ownNumber(where, options, 'buckets', 'ERR_INVALID_BUCKETS', MAX_BUCKETS);
-  const bucketMs = Math.ceil(windowMs / Math.min(buckets ?? DEFAULT_BUCKETS, windowMs));
+  const bucketMs = isConcurrency({ algorithm })
+    ? windowMs
+    : Math.ceil(windowMs / Math.min(buckets ?? DEFAULT_BUCKETS, windowMs));
   const burst = ownNumber(where, options, 'burst', 'ERR_INVALID_BURST');
-  checkProduct(where, 'burst', burst ?? 1, windowMs);
+  checkProduct(where, 'burst x window', burst ?? 1, windowMs);
   const paramsOf = (whose: string, count: number): LimitParams => {
-    // Any integer: for one that is too large, the message about the product says more.
+    // Accepts any integer, because `checkProduct` has a more specific message for large ones.
     if (!Number.isInteger(count) || count < 1) {
-      throw expected('ERR_INVALID_LIMIT', `the limit of ${whose} to be an integer >= 1`, count);
+      const what = `the ${names[0]} of ${whose} to be an integer >= 1`;
+      throw expected('ERR_INVALID_LIMIT', what, count);
     }
-    checkProduct(whose, 'limit', count, windowMs);
+    checkProduct(whose, names.join(' x '), count, windowMs);
     return { limit: count, windowMs, bucketMs, capacity: burst ?? count };
   };
   const params = typeof limit === 'function' ? undefined : paramsOf(where, limit);
-  const limitOf = limit as LimitOfKey;
+  const limitOfKey = limit as LimitOfKey;
   return {
     name,
     algorithm,
@@ -185,7 +316,8 @@ export function definePolicy(name: string, input: PolicyInput): Policy {
     bucketMs,
     costs: costsOf(where, costs, params?.capacity),
     onFailure: checkAction(options.onFailure),
+    block: blockOf(where, options.block),
     params,
-    paramsFor: (key: string) => params ?? paramsOf(`${where} for this key`, limitOf(key)),
+    paramsFor: (key: string) => params ?? paramsOf(`${where} for this key`, limitOfKey(key)),
   };
 }

@@ -2,7 +2,7 @@
 
 /**
  * Warning codes, which are stable. A test compares the comments with the table in docs/errors.md.
- * They are types, so they take no space at run time.
+ * Codes are types, so they take no space at run time.
  */
 export interface WarningCodes {
   /** A callback of the application threw. Its later errors are not reported. */
@@ -48,7 +48,7 @@ export interface Warning {
   readonly message: string;
 }
 
-/** The default handler. Does nothing on runtimes without `process.emitWarning`. */
+/** The default handler of warnings. Does nothing on runtimes without `process.emitWarning`. */
 export function emitWarning({ code, message }: Warning): void {
   emit(message, code);
 }

@@ -1,6 +1,6 @@
 /** Processes that share a remote store get equal shares. One with late timers is not starved. */
 import { expect, it } from 'vitest';
-import { algorithmNames } from '../src/algorithms/index.ts';
+import { windowAlgorithmNames } from '../src/algorithms/index.ts';
 import { createLimiter, ManualClock, memoryStore } from '../src/index.ts';
 import type { Store } from '../src/store.ts';
 
@@ -23,7 +23,7 @@ function remote(inner: ReturnType<typeof memoryStore>, clock: ManualClock): Stor
 const settle = (): Promise<void> => new Promise((resolve) => process.nextTick(resolve));
 
 it.each(
-  algorithmNames.flatMap((algorithm) => [
+  windowAlgorithmNames.flatMap((algorithm) => [
     { algorithm, limit: 100, window: 1000, lagMs: 0, least: 0.45 },
     { algorithm, limit: 20, window: 200, lagMs: 0, least: 0.45 },
     { algorithm, limit: 100, window: 1000, lagMs: 2, least: 0.33 },

@@ -165,6 +165,59 @@ const tests: Readonly<Record<string, Readonly<Record<string, () => Promise<void>
         expect(all.filter(({ status }) => status === 401)).toHaveLength(5);
       }),
   },
+  'login-protection': {
+    'an attacker who blocks an account does not block a known device of its owner': () =>
+      serving('login-protection', async (send) => {
+        const [path, right] = login('ada', 'lovelace');
+        const first = await send(path, right);
+        expect(first.status).toBe(200);
+        const [cookie] = String(first.headers['set-cookie']).split(';');
+        const attack = () => send(...login(' Ada ', 'x', '127.0.0.2'));
+        expect(await statuses(6, attack)).toEqual([...Array(5).fill(401), 429]);
+        // Without the cookie, the right password does not help either, from any address.
+        const denied = await send(path, { ...right, from: '127.0.0.3' });
+        expect(denied.status).toBe(429);
+        const wait = Number(denied.headers['retry-after']);
+        expect(wait).toBeGreaterThan(890);
+        expect(wait).toBeLessThanOrEqual(900);
+        const known = await send(path, { ...right, headers: { cookie } });
+        expect([known.status, known.headers['set-cookie']]).toEqual([200, undefined]);
+      }),
+    'the cookie of a device allows five wrong passwords, and only for its account': () =>
+      serving('login-protection', async (send) => {
+        const first = await send(...login('ada', 'lovelace'));
+        const [cookie] = String(first.headers['set-cookie']).split(';');
+        const guess = (user: string) => {
+          const [path, options] = login(user, 'x');
+          return send(path, { ...options, headers: { cookie } });
+        };
+        expect(await statuses(6, () => guess('ada'))).toEqual([...Array(5).fill(401), 429]);
+        // The device is blocked, the account is not.
+        expect((await send(...login('ada', 'lovelace'))).status).toBe(200);
+        // For another account the cookie is ignored, so the account is blocked.
+        expect(await statuses(6, () => guess('grace'))).toEqual([...Array(5).fill(401), 429]);
+        expect((await send(...login('grace', 'hopper', '127.0.0.2'))).status).toBe(429);
+      }),
+    'a forged cookie is ignored': () =>
+      serving('login-protection', async (send) => {
+        const [path, options] = login('ada', 'x');
+        const guess = () => {
+          const device = Math.random().toString(16).slice(2).padEnd(32, '0').slice(0, 32);
+          const headers = { cookie: `device=${device}.${'0'.repeat(64)}` };
+          return send(path, { ...options, headers });
+        };
+        expect(await statuses(6, guess)).toEqual([...Array(5).fill(401), 429]);
+      }),
+    'wrong passwords for different accounts block the address': () =>
+      serving('login-protection', async (send) => {
+        let place = 0;
+        const guess = () => send(...login(`user-${place++}`, 'x'));
+        expect(await statuses(21, guess)).toEqual([...Array(20).fill(401), 429]);
+        const denied = await send(...login('ada', 'lovelace'));
+        expect(Number(denied.headers['retry-after'])).toBeGreaterThan(3500);
+        expect((await send(...login('ada', 'lovelace', '127.0.0.2'))).status).toBe(200);
+      }),
+  },
   ingestion: {
     'concurrent jobs share one quota, stop when it is spent and resume later': async () => {
       const server = await startRedis();
@@ -215,6 +268,18 @@ const tests: Readonly<Record<string, Readonly<Record<string, () => Promise<void>
       const { ended, output } = run('ingestion', { REDIS_URL: 'redis://127.0.0.1:1' });
       expect(await ended).toBe(1);
       expect(output()).not.toContain('quota is spent');
+    },
+  },
+  'llm-client': {
+    'all calls are sent, although they reserve more than the limit in total': async () => {
+      const { ended, output } = run('llm-client', { MODEL_URL: '' });
+      expect(await ended).toBe(0);
+      const lines = output().trim().split('\n');
+      expect(lines.slice(0, 12)).toEqual(
+        Array.from({ length: 12 }, (_, number) => `${number} times ${number} is ${number ** 2}.`),
+      );
+      // 14 input and 5 output tokens each, for 0.15 and 0.6 dollars per million.
+      expect(lines[12]).toBe('Reserved 7852 tokens, used 228, for 0.000072 dollars');
     },
   },
   'llm-tokens': {

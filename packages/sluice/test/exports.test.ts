@@ -4,6 +4,7 @@ import * as engine from '../src/engine.ts';
 import * as failure from '../src/failure/index.ts';
 import * as http from '../src/http/index.ts';
 import * as core from '../src/index.ts';
+import * as llm from '../src/llm/index.ts';
 import * as otel from '../src/otel/index.ts';
 import * as redis from '../src/stores/redis/index.ts';
 import * as testing from '../src/testing/index.ts';
@@ -53,11 +54,14 @@ describe('sluice', () => {
         "Adjustment",
         "Admitted",
         "AlgorithmName",
+        "BlockOptions",
+        "BlockParams",
         "CallOptions",
         "Charge",
         "Check",
         "CheckResult",
         "Clock",
+        "ConcurrencyPolicyOptions",
         "CostOptions",
         "Decision",
         "DecisionListener",
@@ -67,6 +71,7 @@ describe('sluice', () => {
         "ErrorCode",
         "ErrorCodes",
         "FailureAction",
+        "Hold",
         "Key",
         "KeyState",
         "Limit",
@@ -84,13 +89,19 @@ describe('sluice', () => {
         "PolicyInput",
         "PolicyOptions",
         "Receipt",
+        "RunContext",
+        "RunOptions",
+        "RunResult",
         "Store",
+        "StoreFeature",
         "SyncLimiter",
         "SyncPolicyTable",
         "SyncStore",
         "Warning",
         "WarningCode",
         "WarningCodes",
+        "WindowAlgorithmName",
+        "WindowPolicyOptions",
       ]
     `);
   });
@@ -147,6 +158,7 @@ describe('sluice/redis', () => {
         "RedisStoreOptions",
         "RedisWarning",
         "Send",
+        "Subscribe",
       ]
     `);
   });
@@ -190,6 +202,7 @@ describe('sluice/engine', () => {
         "algorithmInfo",
         "algorithmNames",
         "checkAction",
+        "checkDuration",
         "closestName",
         "countText",
         "decideBySubmit",
@@ -200,6 +213,7 @@ describe('sluice/engine', () => {
         "durationText",
         "expected",
         "headerReport",
+        "isConcurrency",
         "isInteger",
         "isRecord",
         "jointDecision",
@@ -207,6 +221,7 @@ describe('sluice/engine', () => {
         "normalizeKey",
         "optionOf",
         "refundOf",
+        "windowAlgorithmNames",
         "windowText",
       ]
     `);
@@ -257,6 +272,7 @@ describe('sluice/http', () => {
         "AddressOptions",
         "AddressReader",
         "AddressWarning",
+        "ConcurrencyLimit",
         "ExpressRateLimitOptions",
         "ForwardedHeader",
         "Header",
@@ -274,6 +290,34 @@ describe('sluice/http', () => {
         "RequestLimit",
         "RequestOptions",
         "ResponseOutcome",
+      ]
+    `);
+  });
+});
+
+describe('sluice/llm', () => {
+  test('sluice/llm exports exactly the listed values', () => {
+    expect(namesOf(llm)).toEqual(['llmFetch']);
+    expect(listed('../src/llm/index.ts').values).toEqual(namesOf(llm));
+  });
+
+  test('sluice/llm exports exactly the listed types', () => {
+    expect(listed('../src/llm/index.ts').types).toMatchInlineSnapshot(`
+      [
+        "CallLimit",
+        "CallSettlement",
+        "Costs",
+        "Ending",
+        "Endpoint",
+        "Fetch",
+        "LlmFetchOptions",
+        "ModelCall",
+        "ModelOptions",
+        "ModelTable",
+        "TokenBound",
+        "TokenEstimate",
+        "Unit",
+        "Usage",
       ]
     `);
   });

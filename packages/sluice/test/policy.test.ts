@@ -134,6 +134,35 @@ describe('valid policies', () => {
   });
 });
 
+describe('valid concurrency limits and blocks', () => {
+  it('a concurrency limit is a policy whose window is the lease', () => {
+    expect(policyOf({ concurrency: 3, lease: '1m', costs: { a: 2 } })).toMatchObject({
+      algorithm: 'concurrency',
+      windowMs: 60_000,
+      params: { limit: 3, capacity: 3, windowMs: 60_000, bucketMs: 60_000 },
+      block: undefined,
+    });
+    expect(policyOf({ concurrency: 3 }).windowMs).toBe(30_000);
+    expect(policyOf({ concurrency: () => 7 }).paramsFor('k').capacity).toBe(7);
+  });
+
+  it.each([
+    ['15m', { forMs: 900_000, factor: 1, maxMs: 86_400_000, forgetMs: 86_400_000 }],
+    [1, { forMs: 1, factor: 1, maxMs: 86_400_000, forgetMs: 86_400_000 }],
+    ['2d', { forMs: 172_800_000, factor: 1, maxMs: 172_800_000, forgetMs: 172_800_000 }],
+    [
+      { for: '1m', factor: 2 },
+      { forMs: 60_000, factor: 2, maxMs: 86_400_000 },
+    ],
+    [
+      { for: '1m', max: '1m', forget: 0 },
+      { maxMs: 60_000, forgetMs: 0 },
+    ],
+  ])('the block %j has its defaults', (block, expected) => {
+    expect(policyOf({ limit: 1, window: 1, block }).block).toMatchObject(expected);
+  });
+});
+
 type Invalid = readonly [code: ErrorCode, input: unknown];
 
 /** Returns inputs that are rejected with the same code: one for each value. */
@@ -163,6 +192,9 @@ const buckets = { ...plain, algorithm: 'sliding-buckets' };
 const bucket = { ...plain, algorithm: 'token-bucket' };
 const withField = (field: unknown) => ({ ...plain, [String(field)]: 5 });
 
+const NOT_LEASES = [...NOT_TIMES.filter((time) => time !== undefined), ...NOT_DURATIONS];
+const held = { concurrency: 5 };
+
 const inputs: Invalid[] = [
   invalid('ERR_INVALID_POLICY', itself, NOT_FORMS),
   invalid('ERR_INVALID_POLICY', itself, [...NOT_TEXTS, ...NOT_NUMBERS, 'x'.repeat(61)]),
@@ -187,7 +219,22 @@ const inputs: Invalid[] = [
     6,
   ]),
   invalid('ERR_INVALID_COSTS', (a) => ({ ...bucket, burst: 3, costs: { a } }), [4]),
+  invalid('ERR_INVALID_POLICY', (field) => ({ ...held, [String(field)]: 5 }), [
+    ...['limit', 'window', 'algorithm', 'buckets', 'burst', 'block', 'leese'],
+  ]),
+  invalid('ERR_INVALID_POLICY', (lease) => ({ ...plain, lease }), ['30s']),
+  invalid('ERR_INVALID_LIMIT', (concurrency) => ({ concurrency }), NOT_LIMITS),
+  invalid('ERR_INVALID_LEASE', (lease) => ({ ...held, lease }), NOT_LEASES),
+  invalid('ERR_INVALID_COSTS', (a) => ({ ...held, costs: { a } }), [6]),
+  invalid('ERR_INVALID_ALGORITHM', (algorithm) => ({ ...plain, algorithm }), ['concurrency']),
+  invalid('ERR_INVALID_BLOCK', (block) => ({ ...plain, block }), [
+    ...[0, '0s', '1x', '36501d', null, true, [], {}, { fro: '1m' }, { for: '1m', facter: 2 }],
+    ...[0, 1.5, 1001, '2', null].map((factor) => ({ for: '1m', factor })),
+    ...['59s', 0, null, '36501d'].map((max) => ({ for: '1m', max })),
+    ...[-1, '1x', null, '36501d'].map((forget) => ({ for: '1m', forget })),
+  ]),
   invalid('ERR_LIMIT_TOO_LARGE', itself, [
+    { concurrency: MOST, lease: 2 },
     ...[{ limit: 2 ** 53, window: 1 }, `${2 ** 53}/1ms`, '2857/36500d', { limit: MOST, window: 2 }],
     ...[
       { limit: 2 ** 20, window: 2 ** 33 },

@@ -11,6 +11,27 @@ describe('vectors', () => {
     expect(report).toEqual({ passed: 160, failed: 0, differences: [] });
   });
 
+  it.each([
+    ['concurrency.json', 60],
+    ['blocks.json', 60],
+  ])('the memory store decides all vectors of %s as expected', async (name, passed) => {
+    const file = readFileSync(new URL(`vectors/${name}`, import.meta.url), 'utf8');
+    const report = await runVectors(parseVectors(file), () => memoryStore());
+    expect(report).toEqual({ passed, failed: 0, differences: [] });
+  });
+
+  it.each(['released', 'renewed'])('a wrong `%s` is reported', async (field) => {
+    const file = readFileSync(new URL('vectors/concurrency.json', import.meta.url), 'utf8');
+    const cases = JSON.parse(file.replace(`"${field}":true`, `"${field}":false`)).cases;
+    const vectors = parseVectors(JSON.stringify({ version: 2, cases }));
+    const { failed, differences } = await runVectors(vectors, () => memoryStore());
+    expect(failed).toBe(1);
+    expect(differences[0]).toMatchObject({
+      expected: { [field]: false },
+      got: { [field]: true },
+    });
+  });
+
   it.each(['allowed', 'remaining', 'retryAfterMs', 'resetAfterMs'] as const)(
     'a wrong `%s` is reported with its case and step',
     async (field) => {
@@ -57,13 +78,13 @@ describe('vectors', () => {
   });
 
   it.each([
-    ['{}', 'Expected version 1'],
-    ['{"version":2,"cases":[]}', 'Expected version 1, got 2'],
+    ['{}', 'Expected version 1 or 2, got undefined'],
+    ['{"version":3,"cases":[]}', 'Expected version 1 or 2, got 3'],
     ['{"version":1,"cases":[]}', 'Expected `cases` to be an array of at least one case'],
     ['{"version":1,"cases":[{"name":"x"}]}', 'Expected policies in case 0 (x)'],
     [
       '{"version":1,"cases":[{"name":"x","policies":[{}],"steps":[{"at":1,"op":"chek"}]}]}',
-      'Expected a time `at` and an `op` of check peek refund reset in step 0 of case 0 (x)',
+      'an `op` of check peek release renew refund reset in step 0 of case 0 (x)',
     ],
     [
       '{"version":1,"cases":[{"name":"x","policies":[{}],"steps":[{"at":1,"op":"check"}]}]}',

@@ -2,7 +2,7 @@
  * Reference model of `acquire`: one list of waiters, searched from the front. It has its own
  * limiter, so it shares the decisions with the implementation, but no queues.
  */
-import { estimateTurn } from '../src/acquire/waiters.ts';
+import { estimateTurn } from '../src/acquire/estimates.ts';
 import { definePolicy, type ManualClock, type Receipt, type SyncLimiter } from '../src/index.ts';
 
 export interface WantedLimit {

@@ -1,4 +1,7 @@
-/** Queues of waiters. Joining, leaving and summing the cost ahead take O(log n). */
+/**
+ * Queues of waiters: calls of `acquire` that wait. Joining a queue, leaving it, and summing the
+ * cost of all waiters before a given one each take O(log n).
+ */
 import { Turns } from './turns.ts';
 
 export interface QueueNode<T> {
@@ -35,8 +38,8 @@ export class LinkedList<T> {
 }
 
 /**
- * A node of a Fenwick tree: the cost of the waiters after the one at `left`, up to the one at
- * `at`. A node refers to O(log n) others, so nodes that no waiter needs become garbage.
+ * A node of a Fenwick tree: the summed cost of the waiters numbered from `left.at + 1` to `at`. The
+ * tree is linked, not an array, so that nodes of waiters that have left are garbage collected.
  */
 interface Sum {
   readonly at: number;
@@ -49,14 +52,14 @@ interface Sum {
 /** The waiters of one key, in order of arrival. */
 export class KeyQueue<T> extends LinkedList<T> {
   #newest: Sum | undefined;
-  /** The first waiter whose turn has not been estimated. All after it have not been either. */
+  /** The first waiter whose turn has not been estimated. No later waiter has been estimated. */
   unestimated: QueueNode<T> | undefined;
-  /** Its place in the list of queues with work to do. */
+  /** The place of this queue in the list of queues with work to do. */
   ready: QueueNode<KeyQueue<T>> | undefined;
-  /** The cost admitted so far. */
+  /** The summed cost of the waiters that were decided. Added to a demand, it is a position. */
   served = 0;
   readonly turns = new Turns();
-  /** From this position on, no waiter is admitted before this time. */
+  /** No waiter at `position` or later is admitted before `earliestMs`. */
   late: { readonly position: number; readonly earliestMs: number } | undefined;
 
   override add(item: T, cost: number): QueueNode<T> {
@@ -90,8 +93,8 @@ export class KeyQueue<T> extends LinkedList<T> {
 const MAX_IN_SHARD = 8192;
 
 /**
- * A map in shards of limited size. A growing `Map` is rehashed in one step, which blocks the event
- * loop for 3 ms at 65,536 entries.
+ * A map in shards of limited size. A single growing `Map` would be rehashed in one step, which
+ * blocks the event loop for 3 ms at 65,536 entries.
  */
 export class ShardedMap<K, V> {
   readonly #shards: Map<K, V>[] = [];
@@ -100,7 +103,7 @@ export class ShardedMap<K, V> {
     return this.#shards.find((shard) => shard.has(key))?.get(key);
   }
 
-  /** Adds a key that is not there yet. */
+  /** Adds a key that is not in the map yet. */
   add(key: K, value: V): V {
     let shard = this.#shards.find(({ size }) => size < MAX_IN_SHARD);
     if (!shard) {

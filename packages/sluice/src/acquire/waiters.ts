@@ -1,10 +1,11 @@
 /**
  * `acquire`: waits until a check passes.
  *
- * A waiter joins one queue for each limit of its check, in order of arrival. The store decides its
- * check only when it is first in all of them. So no waiter is overtaken, and a waiter that needs
+ * A waiter joins one queue for each limit of its check, in order of arrival. The store decides the
+ * check only when the waiter is first in all its queues. So no waiter is overtaken, and a waiter of
  * two limits holds neither while it waits for the other. The delay of the first waiter is exact.
- * For later waiters it is a lower bound, and a waiter whose bound is too long is denied at once.
+ * For later waiters, it is a lower bound. If the bound is after the deadline, the waiter is denied
+ * at once.
  *
  *     state     event                                            next state
  *     queued    first in all its queues                          deciding
@@ -13,23 +14,26 @@
  *     deciding  admitted, or denied until after its deadline     done: resolved
  *     deciding  denied                                           sleeping until it fits
  *     sleeping  wake-up time reached                             deciding
- *     sleeping  key refunded, settled or reset                   deciding
+ *     sleeping  key refunded, settled, released or reset         deciding
  *     any       aborted, limiter closed, store error             done: rejected
  *
- * If a waiter is done while the store is still deciding, a charge is refunded.
+ * If a waiter is done while the store is still deciding, its charge is refunded. A hold may be
+ * released at any time, so a concurrency limit denies a waiter only at its deadline.
  *
  * One event may affect many waiters: a reset, an aborted signal, a millisecond in which many
- * deadlines pass. They are handled in slices, one per turn of the event loop.
+ * deadlines pass. The waiters are handled in slices, one slice per turn of the event loop.
  */
-import type { QueueEstimate } from '../algorithms/algorithm.ts';
-import { algorithms } from '../algorithms/index.ts';
+import { isConcurrency } from '../algorithms/index.ts';
 import { inNextTurn } from '../clock.ts';
 import { type Charge, type CheckResult, type Decision, jointDecision } from '../decision.ts';
-import { checkMethods, closed, expected } from '../errors.ts';
+import { closed } from '../errors.ts';
 import { byTime, Heap, type Timed } from '../heap.ts';
 import { type Check, idOf, type Limit } from '../store.ts';
-import type { AcquireOptions, WaitingContext } from './context.ts';
+import { type AcquireOptions, checkWait, type WaitingContext } from './context.ts';
+import { estimateTurn, isAfter } from './estimates.ts';
 import { KeyQueue, LinkedList, type QueueNode, ShardedMap } from './key-queue.ts';
+import { RemoteReleases } from './remote-releases.ts';
+import { SignalLists } from './signals.ts';
 
 export type { AcquireOptions } from './context.ts';
 
@@ -45,29 +49,25 @@ interface Waiter extends Timed {
   readonly resolve: (decision: Decision) => void;
   readonly reject: (reason: unknown) => void;
   readonly queues: readonly KeyQueue<Waiter>[];
-  /** Its places in its queues, in the list of all waiters, and in the list of its signal. */
+  /** Its nodes in its queues, in the list of all waiters, and in the list of its signal. */
   places: readonly QueueNode<Waiter>[];
   state: 'queued' | 'deciding' | 'sleeping' | 'done';
   /** Whether capacity was freed during the decision, so that a denial may be out of date. */
   nudged?: boolean;
-  /** When it should pass, according to the last denial. */
+  /** When the check should pass, according to the last denial. */
   promisedMs?: number;
 }
 
 const isFirst = (waiter: Waiter): boolean =>
   waiter.queues.every(({ first }) => first!.item === waiter);
 
-/** Estimates the turn of the last of the waiters whose cost together is `demand`. */
-export const estimateTurn = ({ policy, params, cost }: Limit, demand: number): QueueEstimate =>
-  algorithms[policy.algorithm].queueEstimate(params, cost, demand);
-
 export class Waiters {
   readonly #context: WaitingContext;
+  readonly #releases: RemoteReleases;
   readonly #queues = new ShardedMap<string, KeyQueue<Waiter>>();
   readonly #all = new LinkedList<Waiter>();
-  /** The waiters of each signal. One listener serves all of them. */
-  readonly #signals = new ShardedMap<AbortSignal, LinkedList<Waiter>>();
-  /** Queued waiters by deadline, and sleeping ones by wake-up time. */
+  readonly #signals = new SignalLists<Waiter>((list, reason) => this.#rejectAll(list, reason));
+  /** Queued waiters by deadline, and sleeping waiters by wake-up time. */
   readonly #timed = new Heap<Waiter>(byTime);
   readonly #ready = new LinkedList<KeyQueue<Waiter>>();
   /** Lists of waiters to reject, each with its reason. */
@@ -86,21 +86,16 @@ export class Waiters {
 
   constructor(context: WaitingContext) {
     this.#context = context;
+    this.#releases = new RemoteReleases(context.onRelease, (charge) => this.nudge([{ charge }]));
   }
 
   acquire(check: Check, options: AcquireOptions): Promise<Decision> {
     const { maxWaitMs = NEVER, signal } = options;
-    if (typeof maxWaitMs !== 'number' || !(maxWaitMs >= 0)) {
-      throw expected('ERR_INVALID_WAIT', '`maxWaitMs` to be a number >= 0', maxWaitMs);
-    }
-    if (signal !== undefined) {
-      checkMethods('`signal` to be an AbortSignal', signal, 'throwIfAborted');
-      signal.throwIfAborted();
-    }
+    checkWait(options);
     return new Promise((resolve, reject) => {
       const deadlineMs = this.#now() + maxWaitMs;
-      // First, because an object that only resembles a signal may throw.
-      const list = signal && this.#listOf(signal);
+      // Before any change, because an object that only resembles a signal may throw.
+      const list = signal && this.#signals.of(signal);
       const queues = check.limits.map((limit) => this.#queueOf(limit));
       const waiter: Waiter = {
         check,
@@ -136,7 +131,7 @@ export class Waiters {
       const { item } = queue.first!;
       item.nudged = true;
       if (item.state === 'sleeping') this.#sleep(item, 0);
-      // Invalidates the estimates that are under way: they compare positions.
+      // Changes all positions, so that estimates that are under way are ignored.
       queue.served++;
       queue.late = undefined;
     }
@@ -145,6 +140,7 @@ export class Waiters {
 
   /** Rejects all waiters. */
   close(): void {
+    this.#releases.close();
     this.#rejectAll(this.#all, closed());
   }
 
@@ -155,18 +151,6 @@ export class Waiters {
     );
   }
 
-  #listOf(signal: AbortSignal): LinkedList<Waiter> {
-    const known = this.#signals.get(signal);
-    if (known) return known;
-    const list = new LinkedList<Waiter>(() => {
-      signal.removeEventListener('abort', rejectAll);
-      this.#signals.delete(signal);
-    });
-    const rejectAll = (): void => this.#rejectAll(list, signal.reason);
-    signal.addEventListener('abort', rejectAll);
-    return this.#signals.add(signal, list);
-  }
-
   /** Returns the clock's time, or the latest time so far if the clock was set back. */
   #now(): number {
     this.#nowMs = Math.max(this.#nowMs, this.#context.clock.now());
@@ -175,7 +159,7 @@ export class Waiters {
 
   /**
    * Marks queues as ready, and works as far as the budget of this turn allows. The first `free`
-   * steps are not counted, so that the calling method always does its own work.
+   * steps do not use the budget, so that the work of the calling method is always done.
    */
   #proceed(queues: readonly KeyQueue<Waiter>[], free = 0): void {
     for (const queue of queues) queue.ready ??= this.#ready.add(queue);
@@ -206,7 +190,7 @@ export class Waiters {
   /** Sets the timer for the next wake-up or deadline. */
   #setTimer(): void {
     const dueMs = this.#timed.first?.dueMs ?? NEVER;
-    // An early timer is harmless. One that no waiter needs would keep the process alive.
+    // A timer that fires early is kept. A timer that no waiter needs would keep the process alive.
     if (dueMs < NEVER && dueMs >= this.#timerMs) return;
     this.#stopTimer?.();
     this.#timerMs = dueMs;
@@ -241,16 +225,16 @@ export class Waiters {
       this.#work(ready.item);
       return true;
     }
-    // In the millisecond of its deadline, a waiter may still follow waiters that are deciding.
+    // In the millisecond of its deadline, a waiter may still pass after those that are deciding.
     if (next?.state !== 'queued' || this.#now() < next.dueMs + Math.min(this.#deciding, 1))
       return false;
     this.#deny(next);
     return true;
   }
 
-  /** Estimates the turn of the next queued waiter. After the last one, lets the first decide. */
+  /** Estimates the turn of the next waiter. If none is left, starts the first one's decision. */
   #work(queue: KeyQueue<Waiter>): void {
-    // While the first is deciding, no estimate is valid. The reply makes the queue ready again.
+    // While the first waiter is deciding, no estimate is valid. Its reply marks the queue as ready.
     if (queue.first?.item.state === 'deciding') return;
     const place = queue.unestimated;
     if (place) {
@@ -294,9 +278,10 @@ export class Waiters {
   #finishDecision(waiter: Waiter, decision: Decision, sentMs: number): void {
     const { check, queues, signal } = waiter;
     if (signal?.aborted) this.#fail(waiter, signal.reason);
-    // By this clock, the store decided between sending and now.
+    // The store's clock may differ from this one, by which it decided between `sentMs` and now.
     const decidedMs = Math.min(Math.max(sentMs, decision.atMs), this.#now());
     const wakeMs = decidedMs + decision.retryAfterMs;
+    const isLate = isAfter(waiter.deadlineMs, check, decision, decidedMs, this.#now());
     if (waiter.state === 'done') {
       const refunds = decision.receipt?.charges.map((charge, at) => ({
         ...check.limits[at],
@@ -304,11 +289,11 @@ export class Waiters {
         delta: -charge.cost,
       }));
       if (refunds) this.#context.refund(refunds);
-    } else if (decision.allowed || (!waiter.nudged && wakeMs > waiter.deadlineMs)) {
+    } else if (decision.allowed || (!waiter.nudged && isLate)) {
       this.#leave(waiter);
       for (const [at, queue] of queues.entries()) {
         queue.served += check.limits[at].cost;
-        if (decision.allowed && this.#isRemote)
+        if (decision.allowed && this.#isRemote && !isConcurrency(check.limits[at].policy))
           queue.turns.admitted(check.limits[at], decision.limits[at].remaining, this.#now());
       }
       waiter.resolve(decision);
@@ -318,7 +303,9 @@ export class Waiters {
       const isLost = this.#isRemote && !waiter.nudged && isPromised;
       const early = queues.map(({ turns }, at) => turns.denied(check.limits[at], isLost));
       waiter.promisedMs = waiter.nudged ? NEVER : wakeMs;
-      this.#sleep(waiter, waiter.nudged ? 0 : wakeMs - Math.min(...early));
+      const pollMs = this.#isRemote ? this.#releases.pollMs(decision, check) : NEVER;
+      const dueMs = Math.min(wakeMs - Math.min(...early), this.#now() + pollMs, waiter.deadlineMs);
+      this.#sleep(waiter, waiter.nudged ? 0 : dueMs);
     }
     this.#proceed(queues);
   }
@@ -327,7 +314,7 @@ export class Waiters {
     this.#timed.delete(waiter);
     waiter.state = 'sleeping';
     waiter.dueMs = dueMs;
-    // Before the deadlines of the same millisecond, so that later waiters may still be admitted.
+    // Order -1: before the deadlines of the same millisecond, so that later waiters may still pass.
     this.#timed.add(waiter, -1);
   }
 
@@ -358,12 +345,13 @@ export class Waiters {
     const demand = queue.demandAt(place);
     const position = queue.served + demand;
     const limit = check.limits[queues.indexOf(queue)];
+    if (isConcurrency(limit.policy)) return;
     const turn = estimateTurn(limit, demand);
     const nowMs = this.#now();
     const done = (result: CheckResult): void => {
       const earliestMs = nowMs + turn.earliestMs(result);
       if (waiter.state !== 'queued' || earliestMs <= deadlineMs) return;
-      // If waiters before it have left meanwhile, it has moved up and may be in time.
+      // If earlier waiters have left meanwhile, this waiter has moved up and may be in time.
       const found = queue.served + queue.demandAt(place);
       if (found === position) queue.late = { position, earliestMs };
       const { late } = queue;
@@ -373,7 +361,7 @@ export class Waiters {
     this.#send(peek, done, (error) => this.#fail(waiter, error));
   }
 
-  /** Denies a waiter, with the delay that it would have had behind the others. */
+  /** Denies a waiter. Its `retryAfterMs` includes the estimated wait for earlier waiters. */
   #deny(waiter: Waiter): void {
     const { check, queues, places, resolve, reject } = waiter;
     const turns = check.limits.map((limit, at) =>
@@ -384,7 +372,8 @@ export class Waiters {
         ...each,
         cost: check.limits[at].cost,
         allowed: false,
-        retryAfterMs: turns[at].earliestMs(each),
+        // Not before a block has ended, which the estimate does not include.
+        retryAfterMs: Math.max(turns[at].earliestMs(each), each.retryAfterMs),
       }));
       // A waiter behind others waits at least 1 ms, even if its own cost fits.
       waits[0].retryAfterMs ||= 1;

@@ -13,6 +13,11 @@ import type {
   CounterStore,
   LegacyStore,
 } from '../http/compat/counter-store.ts';
+import {
+  DecisionInfo,
+  type ExpressRateLimitOptions,
+  type RateLimitInfo,
+} from '../http/compat/express-rate-limit.ts';
 import { ipKeyGenerator } from '../http/compat/ip-key-generator.ts';
 import { type Logger, logOf } from '../http/compat/logger.ts';
 import { MemoryStore } from '../http/compat/memory-store.ts';
@@ -25,11 +30,6 @@ import {
   withExpressDefaults,
 } from '../http/compat/middleware-options.ts';
 import { DAY, HOUR, MINUTE, SECOND } from '../http/compat/time-constants.ts';
-import {
-  DecisionInfo,
-  type ExpressRateLimitOptions,
-  type RateLimitInfo,
-} from '../http/express-rate-limit.ts';
 import type {} from '../http/express-request.ts';
 import { expressAddress } from '../http/framework-address.ts';
 import { NodeRequestInfo, sendRejection, setHeaders, settleOnEnd } from '../http/node-server.ts';
@@ -64,8 +64,8 @@ export interface ExpressOptions<
 > extends Omit<RequestOptions<Request>, 'headers' | 'limit' | 'skip' | 'store'>,
     Omit<ExpressRateLimitOptions<Request>, 'max' | 'keyGenerator'> {
   /**
-   * Requests, or cost, admitted per window. A function returns it for each request. Default: 5, but
-   * required if `window` is set.
+   * Requests, or cost, admitted per window. A function returns the limit for each request. Default:
+   * 5, but required if `window` is set.
    *
    * @example limit: 100
    */
@@ -92,8 +92,8 @@ export interface ExpressOptions<
    */
   readonly skip?: (request: Request, response: Response) => Maybe<boolean>;
   /**
-   * Responds to denied requests. The rate-limit headers are set, the status is not. Default: sends
-   * `statusCode` and `message`.
+   * Responds to denied requests. The rate-limit headers are already set, but not the status.
+   * Default: sends `statusCode` and `message`.
    *
    * @example handler: (request, response) => response.status(429).render('slow-down')
    */
@@ -160,7 +160,7 @@ export interface ExpressHandler {
   (request: IncomingMessage, response: ServerResponse, next: Next): void | Promise<void>;
   /** Resets a key in all limits. */
   resetKey(key: string): Promise<void>;
-  /** Resolves to the count of a key in the first limit; undefined if nothing counts. */
+  /** Resolves to the count of a key in the first limit, or undefined if it has no count. */
   getKey(key: string): Promise<ClientRateLimitInfo | undefined>;
 }
 
@@ -190,7 +190,7 @@ const ADAPTER_FIELDS = [
   ...['requestWasSuccessful', 'validate'],
 ];
 
-/** Adapts a function of request and response to one of the request. */
+/** Converts a function of request and response to a function of the request. */
 function withResponse<Request, Response, T>(
   given: ((request: Request, response: Response) => T) | undefined,
 ): ((request: Request) => T) | undefined {
@@ -295,7 +295,7 @@ function respond<Request extends IncomingMessage, Response extends ServerRespons
   const status = statusCode ?? defaultStatus;
   if (handler !== undefined) {
     const info = { ...used, statusCode: status, decision };
-    // The handler sets the status: it may call `next` instead.
+    // The status is not set, because the handler may call `next` instead of responding.
     return called(() => handler(request, response, next, info));
   }
   response.statusCode = status;
@@ -325,7 +325,7 @@ async function sendMessage(
 
 export default rateLimit;
 
-/** What `require('sluice/express')` returns: as in express-rate-limit, the function itself. */
+/** The result of `require('sluice/express')`: the function itself, as in express-rate-limit. */
 const required = Object.assign(rateLimit.bind(undefined) as typeof rateLimit, {
   default: rateLimit,
   rateLimit,

@@ -12,7 +12,7 @@ import type {
   FastifyRequest,
 } from 'fastify';
 import type { Decision } from '../decision.ts';
-import type { ExpressRateLimitOptions } from '../http/express-rate-limit.ts';
+import type { ExpressRateLimitOptions } from '../http/compat/express-rate-limit.ts';
 import { fastifyAddress } from '../http/framework-address.ts';
 import { NodeRequestInfo, settleOnEnd } from '../http/node-server.ts';
 import type { RequestOptions } from '../http/options.ts';
@@ -23,7 +23,7 @@ import { appendToList } from '../http/structured-fields.ts';
 
 declare module 'fastify' {
   interface FastifyContextConfig {
-    /** The limit of the route, in place of the plugin's; `false` for none. */
+    /** The limit of the route, which replaces that of the plugin; `false` for no limit. */
     rateLimit?: FastifyRateLimit | false;
   }
   interface FastifyRequest {
@@ -82,7 +82,7 @@ function setHeaders(reply: FastifyReply, { headers }: RequestDecision<FastifyReq
 type Done = (error?: Error) => void;
 type Hook = (request: FastifyRequest, reply: FastifyReply, done: Done) => void;
 
-/** Builds the hook of a limit. It takes a callback, which costs Fastify less than a promise. */
+/** Builds the hook of a limit. Takes a callback, which avoids a promise per request. */
 function hookOf(options: FastifyRateLimit): Hook {
   const limiter = new RequestLimiter<FastifyRequest>(resolveOptions(options as never, ['handler']));
   const find = options.trustProxy === undefined ? fastifyAddress(options.onWarning) : undefined;
@@ -118,12 +118,12 @@ function hookOf(options: FastifyRateLimit): Hook {
 
 const plugin: FastifyPluginAsync<FastifyRateLimitPlugin> = async (app, options) => {
   const { global = true, ...shared } = options;
-  // Declared once, so that requests have one hidden class.
+  // Declares the property, so that V8 uses one hidden class for all requests.
   if (!app.hasRequestDecorator('rateLimit')) app.decorateRequest('rateLimit', undefined);
   const sharedHook = hasLimit(shared) ? hookOf(shared as FastifyRateLimit) : undefined;
   if (sharedHook === undefined) validateShared(shared, ['handler']);
   const defaultHook = global ? sharedHook : undefined;
-  /** Hooks by `config.rateLimit`, so that the HEAD route of a GET route has the same limit. */
+  /** Hooks by `config.rateLimit`, so that a GET route and its HEAD route share one limit. */
   const routeHooks = new WeakMap<object, Hook>();
   const hookFor = (config: object): Hook | undefined => {
     const { rateLimit: own } = config as FastifyContextConfig;
@@ -141,8 +141,8 @@ const plugin: FastifyPluginAsync<FastifyRateLimitPlugin> = async (app, options) 
     const before = route.onRequest === undefined ? [] : [route.onRequest].flat();
     if (hook !== undefined) route.onRequest = [...before, hook];
   });
-  // For requests without a route (404), and for routes that were added before the plugin was
-  // loaded: `onRoute` does not run for them. Without `await`, `register` loads the plugin later.
+  // `onRoute` does not run for requests without a route (404), and for routes that were added
+  // before the plugin was loaded. Without `await`, `register` loads the plugin later.
   app.addHook('onRequest', (request, reply, done) => {
     const config = request.routeOptions.config as { readonly [isLimited]?: true };
     if (config[isLimited]) {

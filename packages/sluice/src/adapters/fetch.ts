@@ -6,11 +6,12 @@
  *     export const GET = limited((request) => new Response('hello'));
  *
  * A `Request` does not contain the client's address. Deno, Bun and, on Node, @hono/node-server pass
- * it in the handler's second argument. On other platforms set `key`, `address` or `trustProxy`.
+ * the address in the handler's second argument. On other platforms, set `key`, `address` or
+ * `trustProxy`.
  */
 import type { ServerResponse } from 'node:http';
+import type { ExpressRateLimitOptions } from '../http/compat/express-rate-limit.ts';
 import { setDecision } from '../http/decision-of.ts';
-import type { ExpressRateLimitOptions } from '../http/express-rate-limit.ts';
 import { decide, nodeResponse, type RequestReader, type ServerEnv } from '../http/fetch-server.ts';
 import type { Header } from '../http/headers.ts';
 import { errorRejection } from '../http/http-error.ts';
@@ -25,7 +26,7 @@ export { decisionOf } from '../http/decision-of.ts';
 
 type Maybe<T> = T | Promise<T>;
 
-/** Bun expects no response from a handler that upgraded the connection to a WebSocket. */
+/** In Bun, a handler that upgraded the connection to a WebSocket returns no response. */
 type Handled = Response | undefined;
 const SWITCHING_PROTOCOLS = 101;
 
@@ -53,7 +54,7 @@ export interface FetchOptions<More extends unknown[] = unknown[], Q extends Requ
   readonly handler?: (request: Q, decision: RequestDecision<Q>) => Maybe<Response>;
 }
 
-/** Returns the response with headers added, or a copy with them if its headers are immutable. */
+/** Returns the response with headers added, or a copy if its own headers are immutable. */
 export function withHeaders<R extends Handled>(response: R, headers: readonly Header[]): R {
   if (headers.length === 0 || response === undefined) return response;
   try {
@@ -77,7 +78,7 @@ function addHeaders(response: Response, added: readonly Header[]): Response {
   return response;
 }
 
-/** Returns the response to a denied request: that of the `handler` option, or problem details. */
+/** Returns the response to a denied request: from the `handler` option, or problem details. */
 export function rejectionResponse(
   method: string,
   decision: RequestDecision<never>,
@@ -90,7 +91,7 @@ export function rejectionResponse(
     return Promise.resolve(handler()).then((response) => withHeaders(response, added));
   }
   const { status, contentType, body } = decision.rejection!;
-  // @hono/node-server sends the headers of this response faster than headers set on Node's.
+  // @hono/node-server sends headers of this object faster than headers of Node's response.
   const headers: Record<string, string> = { 'Content-Type': contentType };
   for (const [name, value] of decision.headers) {
     headers[name] = appendToList(node?.getHeader(name), value);
@@ -106,7 +107,7 @@ export function errorResponse(error: unknown): Response {
   return new Response(body, { status, headers: { 'Content-Type': contentType } });
 }
 
-/** Returns a function that puts the limit in front of a handler. */
+/** Returns a function that wraps a handler: the limit is checked before the handler runs. */
 export function rateLimit<More extends unknown[] = unknown[], Q extends Request = Request>(
   options: FetchOptions<More, Q>,
 ): <M extends More, R extends Handled = Response, Each extends Q = Q>(
@@ -133,7 +134,7 @@ export function rateLimit<More extends unknown[] = unknown[], Q extends Request 
       return rejectionResponse(request.method, decision, node, own) as Maybe<R>;
     }
     if (node === undefined) {
-      return settled(request, request, settle, run).then((each) => withHeaders(each, headers));
+      return settled(request, request, decision, run).then((each) => withHeaders(each, headers));
     }
     setHeaders(node, decision);
     if (settle !== undefined) settleOnEnd(request, node, settle);
@@ -169,28 +170,69 @@ function envOf(env: unknown): ServerEnv {
   return typeof env === 'object' && env !== null ? env : {};
 }
 
-/** Runs the handler and settles the decision when it has returned or thrown. */
+/**
+ * Runs the handler and settles the decision when it has returned or thrown. Holds of concurrency
+ * limits are released when the body of the response has been read.
+ */
 export async function settled<T, R extends Handled>(
   request: T,
   fetchRequest: Request,
-  settle: RequestDecision<T>['settle'],
+  { settle, release }: RequestDecision<T>,
   run: () => Maybe<R>,
 ): Promise<R> {
   // Deno only aborts signals that were read before the client disconnected.
   if (settle !== undefined) void fetchRequest.signal;
   try {
     const response = await run();
-    settle?.({
+    const isStreaming = release !== undefined && isReadable(fetchRequest, response);
+    const outcome = {
       request,
       status: response?.status ?? SWITCHING_PROTOCOLS,
       finished: !fetchRequest.signal.aborted,
       bytes: response && bytesOf(response),
-    });
-    return response;
+    };
+    settle?.(outcome, isStreaming);
+    return isStreaming ? (callOnEnd(response!, fetchRequest.signal, release) as R) : response;
   } catch (error) {
     settle?.({ request, status: 500, finished: false, bytes: undefined });
     throw error;
   }
+}
+
+/** Whether the server will read the body of a response. */
+function isReadable({ method, signal }: Request, response: Handled): boolean {
+  if (method === 'HEAD' || signal.aborted || !response?.body) return false;
+  return !response.bodyUsed && response.status >= 200 && response.status <= 599;
+}
+
+/** Returns the response with a body that calls `end` when it was read, failed or is cancelled. */
+function callOnEnd(response: Response, signal: AbortSignal, end: () => void): Response {
+  const reader = response.body!.getReader();
+  const strategy = { highWaterMark: 0 };
+  const body = new ReadableStream<Uint8Array>(
+    {
+      async pull(controller) {
+        try {
+          const { done, value } = await reader.read();
+          if (!done) {
+            controller.enqueue(value);
+            return;
+          }
+          controller.close();
+        } catch (error) {
+          controller.error(error);
+        }
+        end();
+      },
+      cancel(reason) {
+        end();
+        return reader.cancel(reason);
+      },
+    },
+    strategy,
+  );
+  signal.addEventListener('abort', end, { once: true });
+  return new Response(body, response);
 }
 
 /** Returns the Content-Length header as a number, or undefined if it is not set. */

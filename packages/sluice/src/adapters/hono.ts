@@ -1,11 +1,11 @@
 /**
- * `sluice/hono`.
+ * `sluice/hono`: middleware for Hono.
  *
  *     app.use(rateLimit({ limit: 100, window: '1m' }));
  */
 import type { Context, Env, MiddlewareHandler, Next } from 'hono';
 import type { Decision } from '../decision.ts';
-import type { ExpressRateLimitOptions } from '../http/express-rate-limit.ts';
+import type { ExpressRateLimitOptions } from '../http/compat/express-rate-limit.ts';
 import { decide, nodeResponse, type RequestReader, type ServerEnv } from '../http/fetch-server.ts';
 import { statusOf } from '../http/http-error.ts';
 import { setHeaders, settleOnEnd } from '../http/node-server.ts';
@@ -78,7 +78,7 @@ export function rateLimit<E extends Env = Env>(options: HonoOptions<E>): Middlew
     if (decision.settle !== undefined) settleOnEnd(context, response, decision.settle);
     return next();
   };
-  // Not async: a synchronous decision needs no promise.
+  // Not async, which avoids a promise for a synchronous decision.
   return (context, next) => {
     const env = (context.env ?? {}) as ServerEnv;
     const decision = decide(limiter, context, env, reader);
@@ -87,24 +87,24 @@ export function rateLimit<E extends Env = Env>(options: HonoOptions<E>): Middlew
   };
 }
 
-/** Throws the error with `getResponse`: without it, Hono responds with 500. */
+/** Throws the error with `getResponse` added. Without this method, Hono responds with 500. */
 function throwWithResponse(error: unknown): never {
   if (statusOf(error) === undefined) throw error;
   throw Object.assign(error as Error, { getResponse: () => errorResponse(error) });
 }
 
-/** Hono also accepts a response without a promise, which its type does not say. */
+/** Hono also accepts a response without a promise, which its own type does not allow. */
 type Result = ReturnType<MiddlewareHandler>;
 
 async function runNext<C extends Context>(
   context: C,
-  { headers, settle }: RequestDecision<C>,
+  decision: RequestDecision<C>,
   next: Next,
 ): Promise<void> {
-  const response = await settled(context, context.req.raw, settle, async () => {
+  const response = await settled(context, context.req.raw, decision, async () => {
     await next();
     return context.res;
   });
-  const limited = withHeaders(response, headers);
+  const limited = withHeaders(response, decision.headers);
   if (limited !== context.res) context.res = limited;
 }

@@ -1,12 +1,12 @@
 /**
- * `sluice/koa`.
+ * `sluice/koa`: middleware for Koa.
  *
  *     app.use(rateLimit({ limit: 100, window: '1m' }));
  */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { ParameterizedContext } from 'koa';
 import type { Decision } from '../decision.ts';
-import type { ExpressRateLimitOptions } from '../http/express-rate-limit.ts';
+import type { ExpressRateLimitOptions } from '../http/compat/express-rate-limit.ts';
 import type { Header } from '../http/headers.ts';
 import { NodeRequestInfo, settleOnEnd } from '../http/node-server.ts';
 import type { RequestOptions } from '../http/options.ts';
@@ -79,7 +79,7 @@ export function rateLimit<Context extends KoaContext = ParameterizedContext>(
   };
 }
 
-/** Adds headers to the error and throws it: Koa removes headers that the error does not have. */
+/** Throws the error with headers added. Koa removes all headers that the error does not have. */
 function throwWithHeaders(error: unknown, added: readonly Header[]): never {
   if (error instanceof Error) {
     const { headers } = error as { headers?: object };

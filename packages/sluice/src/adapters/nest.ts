@@ -16,7 +16,7 @@ import {
   SetMetadata,
 } from '@nestjs/common';
 import { APP_GUARD } from '@nestjs/core';
-import { DecisionInfo, type ExpressRateLimitOptions } from '../http/express-rate-limit.ts';
+import { DecisionInfo, type ExpressRateLimitOptions } from '../http/compat/express-rate-limit.ts';
 import type {} from '../http/express-request.ts';
 import { expressAddress, fastifyAddress } from '../http/framework-address.ts';
 import { noRequest } from '../http/http-error.ts';
@@ -42,8 +42,8 @@ export interface NestOptions
    */
   readonly keyGenerator?: (request: NestRequest) => Maybe<string | number | undefined>;
   /**
-   * Returns the request to limit: that of Express, Fastify or `node:http`. Required for WebSocket
-   * and RPC handlers. Default: the HTTP request, for GraphQL the `req` of its context.
+   * Returns the request to limit, which is one of Express, Fastify or `node:http`. Required for
+   * WebSocket and RPC handlers. Default: the HTTP request; for GraphQL, the `req` of its context.
    *
    * @example request: (context) => context.switchToWs().getClient().request // Socket.IO
    */
@@ -54,7 +54,7 @@ const ADAPTER_FIELDS = ['request'];
 
 const METADATA = 'sluice:rate-limit';
 
-/** Sets the limit of a controller or handler, in place of the module's. */
+/** Sets the limit of a controller or handler, which replaces the limit of the module. */
 export const RateLimit = (options: NestOptions) => SetMetadata(METADATA, options);
 
 /** Exempts a controller or handler from the module's limit. */
@@ -83,7 +83,7 @@ export class RateLimitGuard implements CanActivate {
     const { request, response: reply } = limit.exchangeOf(context);
     const decision = await limit.decide(request);
     if (decision.decision !== undefined) {
-      // As in the adapter of the platform.
+      // The same value as the adapter of Express or of Fastify sets.
       const onExpress = request.raw === undefined;
       request.rateLimit = onExpress ? new DecisionInfo(decision.decision) : decision.decision;
     }
@@ -92,7 +92,7 @@ export class RateLimitGuard implements CanActivate {
       const response: ServerResponse | undefined = reply?.raw ?? reply;
       if (decision.settle !== undefined && response !== undefined) {
         settleOnEnd(request, response, decision.settle);
-      }
+      } else decision.release?.(); // Without a response, nothing shows when the call ends.
       return true;
     }
     const { status, contentType, body } = decision.rejection!;
@@ -100,7 +100,7 @@ export class RateLimitGuard implements CanActivate {
     throw new HttpException(JSON.parse(body), status);
   }
 
-  /** Returns the limit of the handler, else of the controller, else of the module. */
+  /** Returns the limit of the handler, or else that of the controller or of the module. */
   #limitFor(context: ExecutionContext): GuardLimit | undefined {
     for (const target of [context.getHandler(), context.getClass()]) {
       const own = metadata.getMetadata(METADATA, target);
@@ -144,10 +144,13 @@ class GuardLimit {
     throw noRequest(type);
   }
 
-  /** Converts errors with a status to Nest's, because Nest responds to all others with 500. */
+  /**
+   * Decides a request. Converts an error with a status to an `HttpException`, because Nest responds
+   * to other errors with 500.
+   */
   async decide(request: NestRequest): Promise<RequestDecision<NestRequest>> {
     const raw: IncomingMessage = request.raw ?? request;
-    // Fastify has Node's request in `raw`; Express's request is Node's.
+    // In Fastify, Node's request is in `raw`. In Express, the request is Node's request.
     const find = request.raw === undefined ? this.#onExpress : this.#onFastify;
     try {
       return await this.#limiter.decide(new NodeRequestInfo(request, raw, find));
@@ -168,7 +171,7 @@ interface Exchange {
 function graphqlExchange(context: NestRequest): Exchange {
   const reply = context?.reply ?? context?.res;
   const request = context?.req ?? context?.request ?? reply?.request;
-  // Express has the response in `request.res`.
+  // In Express, the response is in `request.res`.
   return { request, response: reply ?? request?.res };
 }
 

@@ -5,8 +5,8 @@
  *     createServer(limited((request, response) => response.end('hello')));
  */
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { ExpressRateLimitOptions } from '../http/compat/express-rate-limit.ts';
 import { setDecision } from '../http/decision-of.ts';
-import type { ExpressRateLimitOptions } from '../http/express-rate-limit.ts';
 import { statusOf } from '../http/http-error.ts';
 import { NodeRequestInfo, sendRejection, setHeaders, settleOnEnd } from '../http/node-server.ts';
 import type { RequestOptions } from '../http/options.ts';
@@ -44,7 +44,7 @@ export interface NodeOptions
   ) => unknown;
 }
 
-/** Returns a function that puts the limit in front of a handler. */
+/** Returns a function that wraps a handler: the limit is checked before the handler runs. */
 export function rateLimit(options: NodeOptions): (handler: NodeHandler) => NodeHandler {
   const limiter = new RequestLimiter(resolveOptions(options, ['handler', 'onError']));
   const onError = async (
@@ -79,7 +79,7 @@ export function rateLimit(options: NodeOptions): (handler: NodeHandler) => NodeH
   };
 }
 
-/** Responds without details of the error. */
+/** Responds with the status of the error, without details. */
 function respondWithError(
   error: unknown,
   _request: IncomingMessage,
@@ -89,7 +89,7 @@ function respondWithError(
     response.destroy();
     return;
   }
-  // The handler's headers describe another body.
+  // Removes the headers of the handler, which describe another body.
   for (const name of response.getHeaderNames()) {
     if (!/^(?:x-)?ratelimit/.test(name)) response.removeHeader(name);
   }

@@ -1,17 +1,17 @@
 /**
- * The contract of the algorithms. Each is a set of pure functions of numbers: no clock, no key, no
- * I/O. The header of each file has its formula, in which `windowMs` is W and `limit` is L.
+ * The interface of the algorithms. Each algorithm is a set of pure functions of numbers: no clock,
+ * no key, no I/O. Its file starts with its formula, in which `windowMs` is W and `limit` is L.
  *
- * A key's state is three numbers ("cells") and, for the two logs, a list of entries. The store
- * passes it as a `State`. A new key has all cells zero. Cell 0 means the same for every algorithm:
- * the time from which nothing of the key counts any more, so a store can expire keys without
- * knowing the algorithm.
+ * The state of a key is three numbers ("cells") and, for `sliding-log` and `sliding-buckets`, a
+ * list of entries (a "log"). The store passes the state as a `State`. All cells of a new key are
+ * zero. Cell 0 has the same meaning for every algorithm: the time from which no charge of the key
+ * counts any more. So a store can expire keys without knowing the algorithm.
  *
  * Only an admission, a refund or a settlement changes a state. A peek or a denial never writes,
  * even if the clock steps back.
  */
 
-/** The numbers of a policy, as they apply to one key. */
+/** The parameters of a policy for one key. */
 export interface LimitParams {
   readonly limit: number;
   readonly windowMs: number;
@@ -27,41 +27,41 @@ export const CELLS = 3;
 /** The location of one key's state: `cells[at]` to `cells[at + 2]`. */
 export interface State {
   cells: Float64Array;
-  /** The memory of `cells` as 32-bit words, in which the entries keep their pointers. */
+  /** The memory of `cells` as 32-bit words, in which `Entries` stores its pointers. */
   words: Int32Array;
   at: number;
   readonly entries: Entries;
 }
 
 /**
- * The entries of a log, oldest first, each a time and a cost above zero. Their summed cost is in
- * cell 1 of the state, and their location in cell 2. Ages are counted back from `knownMs`, the
- * latest time at which an entry was written.
+ * The entries of a log, oldest first. Each entry is a time and a cost above zero. Cell 1 of the
+ * state is the summed cost of the entries, and cell 2 is their location. The age of an entry is
+ * counted back from `knownMs`, the latest time at which an entry was written.
  */
 export interface Entries {
   /** Returns the summed cost of the entries that are at least `ageMs` old. */
   costOfAge(state: State, knownMs: number, ageMs: number): number;
   /**
-   * Returns the age of the entry with which the summed cost, counted from the oldest, reaches
-   * `cost`. That is at most the cost of all entries.
+   * Sums the costs from the oldest entry on, and returns the age of the entry at which the sum
+   * reaches `cost`. `cost` is at most the summed cost of all entries.
    */
   ageAtCost(state: State, knownMs: number, cost: number): number;
   /** Returns the age of the newest entry, or -1 if there is none. */
   ageOfNewest(state: State, knownMs: number): number;
-  /** Adds cost at a time that is not before `knownMs`. */
+  /** Adds `cost` at `timeMs`, which is not before `knownMs`. */
   append(state: State, knownMs: number, timeMs: number, cost: number): void;
   /** Deletes the entries that are at least `ageMs` old. */
   drop(state: State, knownMs: number, ageMs: number): void;
   /**
-   * Changes the cost at a time by up to `delta`: not below zero, and only while the summed cost
-   * stays an exact integer. Returns the change made.
+   * Changes the cost of the entry at `timeMs` by up to `delta`: not below zero, and only while the
+   * summed cost of all entries stays an exact integer. Returns the change made.
    */
   adjust(state: State, knownMs: number, timeMs: number, delta: number): number;
   /** Deletes all entries. */
   clear(state: State): void;
   /**
    * Calls `visitor` for the newest `max` entries that are younger than `ageMs`, oldest first.
-   * Returns how many entries are younger, visited or not.
+   * Returns the number of entries younger than `ageMs`, including those not visited.
    */
   visit(
     state: State,
@@ -78,17 +78,20 @@ export interface Charged {
   readonly atMs: number;
 }
 
-/** Output parameter of `decide`, reused for every decision. */
+/** Output parameter of `decide`. Reused for every decision, which avoids allocating it. */
 export interface AlgorithmResult {
   /** The largest cost that fits now; negative after an overcharge. */
   free: number;
-  /** The time until nothing of the key counts any more. */
+  /** The time in ms until no charge of the key counts any more. */
   resetAfterMs: number;
 }
 
-/** How to compute the earliest turn of a call that queues behind others. */
+/**
+ * How to compute the turn of a call that waits in a queue of `acquire`: the earliest time at which
+ * it can be admitted after the calls before it.
+ */
 export interface QueueEstimate {
-  /** The cost to peek at. */
+  /** The cost of the peek whose result `earliestMs` needs. */
   readonly cost: number;
   /** Returns the earliest turn, in ms from now, given the result of that peek. */
   earliestMs(peeked: {
@@ -99,18 +102,18 @@ export interface QueueEstimate {
 }
 
 export interface Algorithm {
-  /** The letter that marks the algorithm in the names of Redis keys. Never change one. */
+  /** The letter of the algorithm in the names of Redis keys. Changing it loses all counters. */
   readonly redisTag: string;
   /** The policy option that only this algorithm has. */
   readonly option?: 'buckets' | 'burst' | undefined;
-  /** Whether a state has entries besides its cells. Its third cell then belongs to them. */
+  /** Whether a state has entries besides its cells. If so, `Entries` uses the third cell. */
   readonly keepsEntries?: true;
-  /** Returns the latest time recorded in the state. No decision is made for an earlier time. */
+  /** Returns the latest time recorded in the state. A store never decides at an earlier time. */
   knownMs(state: State, params: LimitParams): number;
   /**
    * Decides whether `cost`, which is at most the capacity, fits at `timeMs`. If it fits and `take`
-   * is set, charges it. Returns 0 if it fits, else the wait in ms until it does. Writes the other
-   * figures to `result`.
+   * is set, charges it. Returns 0 if the cost fits, else the wait in ms until it fits. Writes the
+   * remaining capacity and the reset time to `result`.
    */
   decide(
     state: State,
@@ -122,36 +125,37 @@ export interface Algorithm {
   ): number;
   /**
    * Changes a charge by `delta` in the window, entry or bucket that holds it, if the charge still
-   * counts at `timeMs`. The result is never below zero. Returns the change made.
+   * counts at `timeMs`. The charge never falls below zero. Returns the change made.
    */
   adjust(state: State, params: LimitParams, timeMs: number, charge: Charged, delta: number): number;
   /**
-   * Turns a new state into one that has used at least `used`, until `untilMs` or later. Used for
-   * an evicted key, of which no more than that is known.
+   * Changes the state of a new key so that a cost of at least `used` counts, until `untilMs` or
+   * later. Called for a key that was evicted: the store keeps only these two numbers of it.
    */
   restore(state: State, params: LimitParams, timeMs: number, used: number, untilMs: number): void;
   /** Returns an upper bound, in ms, of how long a refund of a charge of `cost` has an effect. */
   refundableMs(params: LimitParams, cost: number): number;
   /**
-   * Estimates the turn of a call of `cost` in a queue: a lower bound, so that no call is denied
-   * that would have been admitted in time. `demand` is its cost and that of all calls before it.
+   * Estimates the turn of a call of `cost` in a queue. The estimate is a lower bound, because a
+   * call that could be admitted in time must not be denied. `demand` is the summed cost of the call
+   * and of all calls before it.
    */
   queueEstimate(params: LimitParams, cost: number, demand: number): QueueEstimate;
 }
 
-/** The window-based algorithms: a charge counts for at most two windows. */
+/** `refundableMs` of the algorithms with windows: a charge counts for at most two windows. */
 export const twoWindows = ({ windowMs }: LimitParams): number => 2 * windowMs;
 
-/** Estimates a turn as `beyondMs` after the time at which `cost` fits. */
+/** Returns an estimate of `beyondMs` after the time at which `cost` fits. */
 export const fitsAfter = (cost: number, beyondMs: number): QueueEstimate => ({
   cost,
   earliestMs: ({ retryAfterMs }) => retryAfterMs + beyondMs,
 });
 
 /**
- * Changes the cost in a cell by `delta`: not below zero, and only as far as products with
- * `windowMs` stay exact. Settling can charge past the limit; a larger debt is cut to that bound.
- * Returns the change made.
+ * Changes the cost in a cell by up to `delta`. The cost stays between zero and the largest number
+ * whose product with `windowMs` is an exact integer. Only `settle` can charge past the limit, up to
+ * that number. Returns the change made.
  */
 export function adjustCell(
   cells: Float64Array,

@@ -8,11 +8,11 @@ import type { LimitParams } from './algorithm.ts';
 /** The part of an inspected key that a description needs; a `KeyState` has all of it. */
 export interface DescribedState {
   readonly cells: readonly number[];
-  /** What counted when the key was inspected. */
+  /** The cost that counted when the key was inspected. */
   readonly used: number;
   /** The newest entries of a log, oldest first. */
   readonly entries: readonly LogEntry[];
-  /** How many entries count, listed or not. Default: all are listed. */
+  /** How many entries count, including those not in `entries`. Default: all are in `entries`. */
   readonly entryCount?: number | undefined;
 }
 
@@ -21,7 +21,7 @@ export interface LogEntry {
   readonly cost: number;
 }
 
-/** The fields that all algorithms have. Texts are plain English without a final period. */
+/** The fields of every description. Texts are plain English without a final period. */
 interface Common {
   /** The cost that counts, or the tokens that are missing, in whole numbers. */
   readonly used: number;
@@ -36,7 +36,7 @@ interface Common {
   readonly sumText: string;
   /**
    * What frees capacity, or what must happen before the given cost fits: `oldest entry expires in
-   * 120 ms`. Empty if nothing is used, or if the oldest entry is not among those listed.
+   * 120 ms`. Empty if nothing is used, or if the oldest entry is not in the inspected `entries`.
    */
   readonly freesText: string;
 }
@@ -75,14 +75,14 @@ export interface LevelDescription extends Common {
 
 export type KeyDescription = EntriesDescription | WindowsDescription | LevelDescription;
 
-/** What readers need to know of an algorithm, besides how it decides. */
+/** How to explain an algorithm and the states of its keys. */
 export interface AlgorithmInfo {
-  /** One line of documentation. */
+  /** A description of the algorithm in one line. */
   readonly summary: string;
   readonly shape: KeyDescription['shape'];
   /**
    * Describes a key at a time that is not before its inspection, as if nothing was charged since.
-   * `state` is undefined for a new key. `cost` is that of the call in `sumText` and `freesText`.
+   * `state` is undefined for a new key. `sumText` and `freesText` describe a call of `cost`.
    */
   describe(
     state: DescribedState | undefined,
@@ -92,23 +92,24 @@ export interface AlgorithmInfo {
   ): KeyDescription;
 }
 
-/** The fields of `Common` that follow from how much is used. */
+/** Returns the fields of `Common` that depend only on the used cost and the capacity. */
 export function usage(used: number, { capacity }: LimitParams) {
   return { used, limit: capacity, remaining: Math.max(capacity - used, 0) };
 }
 
-/** `29 of 30 used` */
+/** Returns text such as `29 of 30 used`. */
 export const usedOf = (used: number, { capacity }: LimitParams): string =>
   `${countText(used)} of ${countText(capacity)} used`;
 
-/** `29 + 1 = 30 <= 30` */
+/** Returns text such as `29 + 1 = 30 <= 30`. */
 export const sumOf = (used: number, cost: number, { limit }: LimitParams): string =>
   `${used} + ${cost} = ${used + cost} ${used + cost <= limit ? '<=' : '>'} ${limit}`;
 
-/** When the window that contains `timeMs` began, for windows aligned to the clock. */
+/** Returns the start of the window that contains `timeMs`, for windows aligned to the clock. */
 export const windowStart = (windowMs: number, timeMs: number): number =>
   Math.floor(timeMs / windowMs) * windowMs;
 
-/** To three decimals, rounded so that too much never reads as enough. */
+/** Rounds a cost up to three decimals, so that a cost above the limit is not shown as equal. */
 export const roundedUp = (value: number): number => Math.ceil(1000 * value) / 1000;
+/** Rounds tokens down to three decimals, so that too few tokens are not shown as enough. */
 export const roundedDown = (value: number): number => Math.floor(1000 * value) / 1000;

@@ -2,9 +2,10 @@
  * fixed-window: windows of W aligned to the clock, `w = floor(now / W)`. A cost c fits when
  * `cost(in window w) + c <= L`.
  *
- * For comparison, and for applications that need this behaviour: up to 2L pass around a boundary.
+ * Admits up to 2L around the boundary of two windows. Provided for comparison, and for applications
+ * that need classic fixed windows.
  *
- * Cells: 0 the end of the newest window (ms), 1 the cost in it, 2 unused.
+ * Cells: 0 the end of the newest window (ms), 1 the cost in that window, 2 unused.
  */
 import { durationText } from '../format.ts';
 import { type Algorithm, adjustCell, type LimitParams, twoWindows } from './algorithm.ts';
@@ -46,7 +47,7 @@ export const fixedWindow: Algorithm = {
 
   refundableMs: twoWindows,
 
-  // This window admits what remains of it, each later one a limit.
+  // The current window admits its remaining capacity, and each later window admits L.
   queueEstimate: ({ limit, windowMs }, cost, demand) => ({
     cost,
     earliestMs({ remaining, resetAfterMs }) {

@@ -1,9 +1,11 @@
 /**
- * The registry of algorithms. To add one, add its import and its line in both tables: `algorithms`
- * is what stores need, and `algorithmInfo`, which applications do not load, is for readers.
+ * The registry of algorithms. To add an algorithm, import it and add it to both tables. Stores use
+ * `algorithms`. The command line, the reports and the dashboard use `algorithmInfo`; applications
+ * do not load it.
  */
 import { countText } from '../format.ts';
 import type { Algorithm, LimitParams } from './algorithm.ts';
+import { concurrency, concurrencyInfo } from './concurrency.ts';
 import type { AlgorithmInfo, DescribedState, KeyDescription } from './description.ts';
 import { fixedWindow, fixedWindowInfo } from './fixed-window.ts';
 import { slidingBuckets, slidingBucketsInfo } from './sliding-buckets.ts';
@@ -17,9 +19,17 @@ export const algorithms = {
   'sliding-counter': slidingCounter,
   'sliding-buckets': slidingBuckets,
   'token-bucket': tokenBucket,
+  concurrency,
 } satisfies Readonly<Record<string, Algorithm>>;
 
 export type AlgorithmName = keyof typeof algorithms;
+
+/** A value of the `algorithm` option. A concurrency limit has no window. */
+export type WindowAlgorithmName = Exclude<AlgorithmName, 'concurrency'>;
+
+/** Whether a policy limits what is held at the same time, instead of the cost per window. */
+export const isConcurrency = ({ algorithm }: { readonly algorithm: string }): boolean =>
+  algorithm === 'concurrency';
 
 export const algorithmInfo: Readonly<Record<AlgorithmName, AlgorithmInfo>> = {
   'fixed-window': fixedWindowInfo,
@@ -27,16 +37,22 @@ export const algorithmInfo: Readonly<Record<AlgorithmName, AlgorithmInfo>> = {
   'sliding-counter': slidingCounterInfo,
   'sliding-buckets': slidingBucketsInfo,
   'token-bucket': tokenBucketInfo,
+  concurrency: concurrencyInfo,
 };
 
 export const algorithmNames = Object.keys(algorithms) as readonly AlgorithmName[];
+
+/** The values of the `algorithm` option. Marked as pure, so that unused it is not bundled. */
+export const windowAlgorithmNames = /* @__PURE__ */ algorithmNames.filter(
+  (algorithm): algorithm is WindowAlgorithmName => !isConcurrency({ algorithm }),
+);
 
 /** Returns the policy option that only this algorithm has: `burst` or `buckets`. */
 export const optionOf = (name: AlgorithmName): Algorithm['option'] => algorithms[name].option;
 
 /**
- * Describes an inspected key at `nowMs`, as if nothing was charged since its inspection. The texts
- * about a decision are those of a call of `cost`. Pass undefined for a key that has no state.
+ * Describes an inspected key at `nowMs`, as if nothing was charged since its inspection. `sumText`
+ * and `freesText` describe a call of `cost`. For a key that has no state, pass undefined.
  */
 export function describeKey(
   name: AlgorithmName,

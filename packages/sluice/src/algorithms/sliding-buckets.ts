@@ -1,10 +1,11 @@
 /**
- * sliding-buckets: `b = ceil(W / buckets)`. Bucket i holds the admissions with `floor(t / b) = i`,
- * and counts whole while any of them could be inside the window: `(i + 1)*b - 1 > now - W`. A cost
- * c fits when `cost(counting buckets) + c <= L`.
+ * sliding-buckets: `b = ceil(W / buckets)`. Bucket i holds the admissions at times t with
+ * `floor(t / b) = i`. The whole bucket counts while any of its admissions could be inside the
+ * window: `(i + 1)*b - 1 > now - W`. A cost c fits when `cost(counting buckets) + c <= L`.
  *
- * This is a sliding log that records every admission at the last millisecond of its bucket:
- * bounded memory, never over L in any true window, and capacity at most b ms later than the log.
+ * This is a sliding log that records every admission at the last millisecond of its bucket. Memory
+ * is bounded, no true window contains more than L, and capacity is freed at most b ms later than
+ * with the log.
  */
 import type { Algorithm } from './algorithm.ts';
 import type { AlgorithmInfo } from './description.ts';

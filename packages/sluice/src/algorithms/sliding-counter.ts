@@ -1,18 +1,20 @@
 /**
- * sliding-counter: `w = floor(now / W)`, `e = now - w*W`, `cur` and `prev` the cost admitted in the
- * windows w and w-1. The previous window is weighted by the part that still overlaps: a cost c fits
- * when `prev*(W - e) + (cur + c)*W <= L*W`.
+ * sliding-counter: `w = floor(now / W)`, `e = now - w*W`. `cur` and `prev` are the costs admitted
+ * in the windows w and w-1. The previous window is weighted by the part that still overlaps: a
+ * cost c fits when `prev*(W - e) + (cur + c)*W <= L*W`.
  *
- * Two numbers per key. An estimate: it rarely errs on ordinary traffic, but a client that bursts at
- * the end of one window and then sends steadily reaches almost 2L inside one true window.
+ * Stores two counters per key. The result is an estimate, which is rarely wrong for ordinary
+ * traffic. But a client that bursts at the end of one window and then sends steadily reaches almost
+ * 2L inside one true window.
  *
- * Cells: 0 the end of the window after the newest (ms), 1 cur, 2 prev, both as of the newest.
+ * Cells: 0 the end of the window after the newest charged window (ms), 1 the cost in the newest
+ * charged window, 2 the cost in the window before it.
  */
 import { countText, durationText } from '../format.ts';
 import { type Algorithm, adjustCell, fitsAfter, twoWindows } from './algorithm.ts';
 import { type AlgorithmInfo, roundedUp, usage, usedOf, windowStart } from './description.ts';
 
-/** Returns until when a charge at `timeMs` counts: the end of the window after its own. */
+/** Returns the time until which a charge at `timeMs` counts: the end of the next window. */
 function horizon(windowMs: number, timeMs: number): number {
   return (Math.floor(timeMs / windowMs) + 2) * windowMs;
 }
@@ -26,7 +28,7 @@ export const slidingCounter: Algorithm = {
     const { cells, at } = state;
     const { limit, windowMs } = params;
     const newestMs = cells[at];
-    // The time is never before the newest window and mostly inside it. That saves a division.
+    // The time is never before the newest window. If it is inside, no division is needed.
     const horizonMs = timeMs < newestMs - windowMs ? newestMs : horizon(windowMs, timeMs);
     const leftMs = horizonMs - windowMs - timeMs;
     // 1. At this time, the newest window is the current one, the previous one, or neither.
@@ -41,12 +43,12 @@ export const slidingCounter: Algorithm = {
     if (previous > 0) free -= Math.ceil((previous * leftMs) / windowMs);
     let retryAfterMs = 0;
     if (cost > free) {
-      // In this window it fits once `previous * left <= room * W`. With room 0 that is its end.
+      // In this window, the cost fits once `previous * left <= room * W`: with room 0, at its end.
       let room = limit - current - cost;
       let fading = previous;
       retryAfterMs = leftMs;
       if (room < 0) {
-        // In the next window, `current` is the previous one and nothing else counts.
+        // In the next window, only `current` counts, as the cost of the previous window.
         room += current;
         fading = current;
         retryAfterMs += windowMs;
@@ -74,14 +76,15 @@ export const slidingCounter: Algorithm = {
   },
 
   restore({ cells, at }, { windowMs }, timeMs, used) {
-    // As if used in the current window: `used` may be a weighted cost already.
+    // Counts as charged in the current window, because `used` may already be a weighted cost.
     cells[at] = horizon(windowMs, timeMs);
     cells[at + 1] = used;
   },
 
   refundableMs: twoWindows,
 
-  // The calls before lose weight as time passes, so only the call's own cost is a lower bound.
+  // The calls before this one lose weight as time passes. So only the time at which the call's own
+  // cost fits is a lower bound.
   queueEstimate: (_params, cost) => fitsAfter(cost, 0),
 };
 

@@ -1,7 +1,7 @@
 /**
  * sliding-log: every admission is kept for one window. An admission at t counts while
- * `t > now - W`, and a cost c fits when `cost(counting) + c <= L`. Exact: no window of W ever
- * contains more than L.
+ * `t > now - W`, and a cost c fits when `cost(counting admissions) + c <= L`. Exact: no window of W
+ * ever contains more than L.
  *
  * Admissions in the same millisecond share an entry. A call of cost 100 is one entry, not 100.
  *
@@ -27,32 +27,37 @@ import {
 
 const TOTAL = 1;
 
-/** Maps admissions to entries. The two logs differ only in this. */
+/**
+ * Maps admissions to entries. The log algorithms differ only in this mapping, and in how turns are
+ * estimated.
+ */
 interface Grain extends Pick<Algorithm, 'redisTag' | 'option'> {
-  /** The time of the entry that records an admission at `timeMs`. */
+  /** Default: the estimate for windows, whose entries only expire. */
+  readonly queueEstimate?: Algorithm['queueEstimate'];
+  /** Returns the stamp of an admission at `timeMs`: the time of the entry that records it. */
   stampOf(params: LimitParams, timeMs: number): number;
-  /** The earliest time that the entry stamped `stampMs` records. */
+  /** Returns the earliest time whose admissions the entry at `stampMs` records. */
   startOf(params: LimitParams, stampMs: number): number;
 }
 
-/** All but the last part of the demand fills whole windows, which must pass first. */
-const queueEstimate: Algorithm['queueEstimate'] = ({ limit, windowMs }, _cost, demand) => {
+/** Each full limit before the last part of the demand takes one window, which must pass first. */
+const estimateInWindows: Algorithm['queueEstimate'] = ({ limit, windowMs }, _cost, demand) => {
   const windows = Math.ceil(demand / limit) - 1;
   return fitsAfter(demand - windows * limit, windows * windowMs);
 };
 
-/** Builds a log algorithm. All its times are compared as stamps. */
+/** Builds a log algorithm. It compares the stamps of admissions, not their times. */
 export function logAlgorithm(grain: Grain): Algorithm {
   const stamp = ({ cells, at }: State, params: LimitParams): number => cells[at] - params.windowMs;
 
-  /** Returns the cost of expired entries. They stay until the next write. */
+  /** Returns the cost of expired entries, which are kept until the next admission. */
   function expiredAt(state: State, params: LimitParams, timeMs: number): number {
     const { cells, at } = state;
     if (cells[at] <= timeMs) return cells[at + TOTAL];
     return state.entries.costOfAge(state, stamp(state, params), cells[at] - timeMs);
   }
 
-  /** Records an admission. Returns the time until nothing of the key counts. */
+  /** Records an admission. Returns the new `resetAfterMs`. */
   function charge(
     state: State,
     params: LimitParams,
@@ -63,7 +68,7 @@ export function logAlgorithm(grain: Grain): Algorithm {
     const { cells, at, entries } = state;
     const knownMs = stamp(state, params);
     const stampMs = grain.stampOf(params, timeMs);
-    // The clock may step back to where this entry starts, so keep the entries that count there.
+    // The clock may step back to the start of this entry. Keep the entries that count at that time.
     const ageMs = cells[at] - grain.startOf(params, stampMs);
     if (expiredCost > 0) entries.drop(state, knownMs, ageMs);
     entries.append(state, knownMs, stampMs, cost);
@@ -71,7 +76,7 @@ export function logAlgorithm(grain: Grain): Algorithm {
     return cells[at] - timeMs;
   }
 
-  /** Returns the same if nothing is written: a refund may have removed the newest entry. */
+  /** Returns `resetAfterMs` without a charge: from the newest entry that was not refunded. */
   function resetAfterMs(state: State, params: LimitParams, timeMs: number): number {
     const ageMs = state.entries.ageOfNewest(state, stamp(state, params));
     return ageMs < 0 ? 0 : Math.max(state.cells[state.at] - ageMs - timeMs, 0);
@@ -90,8 +95,8 @@ export function logAlgorithm(grain: Grain): Algorithm {
       result.free = params.limit - (cells[at + TOTAL] - expiredCost);
       if (cost > result.free) {
         result.resetAfterMs = resetAfterMs(state, params, timeMs);
-        // The cost, counted from the oldest entry kept, that must expire before `cost` fits. Adding
-        // in this order keeps it an exact integer.
+        // The cost, counted from the oldest entry kept, that must expire before `cost` fits. This
+        // order of additions keeps every sum an exact integer.
         const mustExpire = cells[at + TOTAL] + (cost - params.limit);
         const ageMs = state.entries.ageAtCost(state, stamp(state, params), mustExpire);
         return cells[at] - ageMs - timeMs;
@@ -111,7 +116,7 @@ export function logAlgorithm(grain: Grain): Algorithm {
 
     restore(state, { limit, windowMs }, _timeMs, used, untilMs) {
       const stampMs = untilMs - windowMs;
-      // One entry with the time of the newest. A debt counts as the full limit.
+      // One entry at the time of the newest one. After an overcharge, its cost is the limit.
       const cost = Math.min(used, limit);
       if (cost > 0) state.entries.append(state, stampMs, stampMs, cost);
       state.cells[state.at] = untilMs;
@@ -119,7 +124,7 @@ export function logAlgorithm(grain: Grain): Algorithm {
 
     refundableMs: twoWindows,
 
-    queueEstimate,
+    queueEstimate: grain.queueEstimate ?? estimateInWindows,
   };
 }
 
@@ -129,7 +134,7 @@ export const slidingLog: Algorithm = logAlgorithm({
   startOf: (_params, stampMs) => stampMs,
 });
 
-/** The oldest entries that must expire before `excess` is freed; at least one, if there are any. */
+/** Returns the oldest entries, at least one, that must expire before `excess` is freed. */
 function expiringFirst(entries: readonly LogEntry[], excess: number): readonly LogEntry[] {
   let freed = 0;
   const last = entries.findIndex(({ cost }) => {

@@ -52,11 +52,11 @@ export const tokenBucket: Algorithm = {
     const { limit, windowMs } = params;
     const full = params.capacity * windowMs;
     const before = levelAt(state, params, timeMs);
-    // The bucket refills a charge at its rate: a refund returns only the part still missing.
+    // The bucket refills a charge over time, so a refund returns only the part still missing.
     const missing = Math.max(cost * windowMs - (timeMs - atMs) * limit, 0);
     const change = Math.max(delta * windowMs, -missing);
-    // Applied at the newest charge, so that `knownMs` does not change. The deepest debt is the one
-    // whose distance from a full bucket is still an exact integer.
+    // Changes the level at the time of the newest charge, so that `knownMs` does not change. The
+    // lower bound of the level keeps its difference from a full bucket an exact integer.
     const level = Math.max(cells[at + LEVEL] - change, full - Number.MAX_SAFE_INTEGER);
     setLevel(state, params, cells[at + CHARGED_AT], Math.min(level, full));
     return Math.ceil((before - levelAt(state, params, timeMs)) / windowMs);
@@ -66,11 +66,12 @@ export const tokenBucket: Algorithm = {
     const { limit, windowMs, capacity } = params;
     const missing = Math.min((untilMs - timeMs) * limit, used * windowMs);
     setLevel(state, params, timeMs, capacity * windowMs - missing);
-    // With nothing used, the key still shadows the evicted keys that share its sketch cells.
+    // A key that was reset has used nothing, but must not expire before `untilMs`: without its
+    // state, it would get the upper bound of the evicted keys, see `PolicyTable.reset`.
     if (used === 0) state.cells[state.at] = untilMs;
   },
 
-  // The bucket refills a charge at its rate, after which a refund has no effect.
+  // When the bucket has refilled a charge, its refund has no effect.
   refundableMs: ({ limit, windowMs }, cost) => Math.ceil((cost * windowMs) / limit),
 
   // Demand beyond a full bucket is served at the refill rate.

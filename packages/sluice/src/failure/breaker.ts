@@ -4,8 +4,8 @@
  * intervals up to 1 s, and at once when the client has connected. Intervals are shortened by up to
  * a quarter at random, so that many processes do not probe together.
  *
- * So recovery is noticed at most 1 s late. An outage costs the server one command per second, and
- * one caller per second waits for the deadline.
+ * Recovery is noticed at most 1 s late. During an outage, one command per second is sent to the
+ * server, and one caller per second waits for the deadline.
  */
 import type { Clock } from '../clock.ts';
 
@@ -14,7 +14,7 @@ const SAMPLE = 20;
 const SAMPLE_BITS = 2 ** SAMPLE - 1;
 const FIRST_PAUSE_MS = 250;
 const MAX_PAUSE_MS = 1000;
-/** An open breaker without calls for this long reports `closed`. */
+/** If no call was made for this time after a probe was due, `state` is `closed`. */
 const IDLE_MS = 30_000;
 
 export type BreakerState = 'closed' | 'open' | 'probing';
@@ -24,12 +24,12 @@ export class Breaker {
   readonly #random: () => number;
   #state: BreakerState = 'closed';
   #inARow = 0;
-  /** The last outcomes, one bit each: set is failed. */
+  /** The last outcomes, one bit each. A set bit is a failure. */
   #recent = 0;
   #seen = 0;
   #pauseMs = FIRST_PAUSE_MS;
   #probeAtMs = 0;
-  /** Whether the client connected while a probe was running, which may use the old connection. */
+  /** Whether the client connected during a probe, which may have used the old connection. */
   #isReady = false;
 
   /** `clock` must be monotonic. */
@@ -38,7 +38,7 @@ export class Breaker {
     this.#random = random;
   }
 
-  /** A domain without calls does not stay `open` for ever, see `IDLE_MS`. */
+  /** Returns `closed` for an open breaker that has had no calls for a long time, see `IDLE_MS`. */
   get state(): BreakerState {
     return this.#state === 'open' && this.#leftMs() <= -IDLE_MS ? 'closed' : this.#state;
   }
@@ -48,7 +48,10 @@ export class Breaker {
     return Math.max(Math.ceil(this.#leftMs()), 1);
   }
 
-  /** Returns undefined if a call must not be sent. While open, one call per pause is the probe. */
+  /**
+   * Returns how to send a call, or undefined if it must not be sent. While the breaker is open, one
+   * call per pause is sent as the probe.
+   */
   admits(): 'call' | 'probe' | undefined {
     if (this.#state === 'closed') return 'call';
     if (this.#state === 'probing' || this.#leftMs() > 0) return undefined;
@@ -82,7 +85,7 @@ export class Breaker {
     }
   }
 
-  /** The call showed nothing about the store. If it was the probe, another call is. */
+  /** Call when a call showed nothing about the store. After a probe, the next call is the probe. */
   inconclusive(kind: 'call' | 'probe'): void {
     if (kind === 'probe') this.#state = 'open';
   }

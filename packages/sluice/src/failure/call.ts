@@ -17,7 +17,10 @@ export interface InFlight {
   readonly deadlines: Deadlines;
 }
 
-/** A class with methods, because there is one per decision and each closure is an object. */
+/**
+ * A call to the store. A class with methods, not closures: there is one instance per decision, and
+ * each closure would allocate another object.
+ */
 export abstract class Call<T> extends Deadline implements Recipient<T> {
   protected domains!: readonly FailureDomain[];
   /** The command that carries the call; the last one if it was sent again. */
@@ -26,7 +29,6 @@ export abstract class Call<T> extends Deadline implements Recipient<T> {
   private commands: Map<number, SentCommand> | undefined = undefined;
   private isDone = false;
   private isExpired = false;
-  /** The result of the fallback. */
   private fallbackResult: T | undefined = undefined;
   private resolve!: (result: T) => void;
   private reject!: (error: unknown) => void;
@@ -35,13 +37,13 @@ export abstract class Call<T> extends Deadline implements Recipient<T> {
     super();
   }
 
-  /** Returns the failure domains that the call needs. If it throws, the call rejects. */
+  /** Returns the failure domains that the call needs. If this method throws, the call rejects. */
   protected abstract findDomains(): readonly FailureDomain[];
 
   /** Sends the call to the store, which then calls `succeeded` or `failed`. */
   protected abstract send(): void;
 
-  /** Returns the result if the store has none. May throw. */
+  /** Returns the result of the call if the store returned none. May throw. */
   protected abstract fallBack(reason: Reason, cause: unknown, notDone: boolean): T;
 
   /** Handles a reply after the deadline. `fallback` is undefined if the fallback threw. */
@@ -56,7 +58,7 @@ export abstract class Call<T> extends Deadline implements Recipient<T> {
     return new Promise<T>((resolve, reject) => {
       this.resolve = resolve;
       this.reject = reject;
-      // An error of the caller is thrown here and rejects only this call.
+      // If `start` throws, which is an error of the caller, only this promise rejects.
       this.start();
     });
   }
@@ -73,7 +75,7 @@ export abstract class Call<T> extends Deadline implements Recipient<T> {
     try {
       this.send();
     } catch (error) {
-      // Thrown before anything was sent, so the store did not fail.
+      // Nothing was sent, so this is no failure of the store.
       if (this.isDone) return;
       this.end('nothing');
       this.reject(error);
@@ -86,7 +88,7 @@ export abstract class Call<T> extends Deadline implements Recipient<T> {
     try {
       result = work();
     } catch (error) {
-      // Not sent, so the store did not fail.
+      // Nothing was sent, so this is no failure of the store.
       this.end('nothing');
       this.giveUp('error', error, true);
       return;
@@ -173,7 +175,7 @@ export abstract class Call<T> extends Deadline implements Recipient<T> {
     }
   }
 
-  /** Returns the outcome of a command, which may be known from another call in it. */
+  /** Returns the outcome of this call's command, which another call of the command may have set. */
   private outcomeIn(command: SentCommand | undefined, outcome: CallOutcome): CallOutcome {
     if (outcome === 'nothing' || command === undefined) {
       // If commands were sent to other domains only, this domain has not failed.

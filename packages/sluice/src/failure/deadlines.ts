@@ -1,13 +1,14 @@
 /**
- * Deadlines of equal length. They expire in the order in which they started, so one timer serves
- * them all. They form a linked list, so a call that completes is removed in constant time.
+ * Deadlines of equal length. They expire in the order in which they started, so one timer is enough
+ * for all of them. They form a linked list, so a call that completes is removed in constant time.
  *
- * When the last call completes, the timer is not stopped but runs out: starting and stopping a
- * timer for each call took 1 us of 28. Each timer is short, because it keeps the process alive.
+ * When the last call completes, the timer is not stopped but runs out. Starting and stopping a
+ * timer for each call took 1 us of 28 us per call. A timer is short, because it keeps the process
+ * alive.
  */
 import { atEndOfTurn, type Clock } from '../clock.ts';
 
-/** The longest time for which the timer runs, and keeps the process alive, without calls. */
+/** The longest time for which a timer can keep a process without calls alive. */
 const MAX_TIMER_MS = 50;
 
 export abstract class Deadline {
@@ -53,8 +54,8 @@ export class Deadlines {
 
   #startTimer(delayMs: number): void {
     this.#isTimerRunning = true;
-    // If the event loop was blocked, replies may already be in the sockets. They are read first, so
-    // that a pause of this process does not count as a timeout of the store.
+    // If the event loop was blocked, replies may already be in the sockets. `atEndOfTurn` lets them
+    // be read first, so that a pause of this process does not count as a timeout of the store.
     this.#clock.schedule(Math.min(delayMs, MAX_TIMER_MS), () => atEndOfTurn(() => this.#expire()));
   }
 
@@ -63,7 +64,7 @@ export class Deadlines {
     const nowMs = this.#clock.now();
     for (let next = this.#oldest; next !== undefined; next = this.#oldest) {
       const leftMs = next.dueMs - nowMs;
-      // A timer may fire a fraction of a millisecond early. That needs no second timer.
+      // A timer may fire a fraction of a millisecond early, which counts as due.
       if (leftMs >= 1) {
         this.#startTimer(leftMs);
         return;

@@ -1,7 +1,7 @@
 /**
  * Failure domains: parts of a store that fail independently, such as the slots of one master of a
- * Cluster. Each has a circuit breaker, so that a dead node does not block calls to the others, a
- * share of the calls in flight, and a queue of refunds.
+ * Cluster. Each domain has its own circuit breaker, share of the calls in flight, and queue of
+ * refunds. So a dead node does not block calls to the other nodes.
  */
 import type { Clock } from '../clock.ts';
 import type { Policy } from '../policy.ts';
@@ -9,7 +9,7 @@ import type { Adjustment, Limit, SentCommand, Store } from '../store.ts';
 import { Breaker, type BreakerState } from './breaker.ts';
 import { RefundBudget, RefundQueue } from './refund-queue.ts';
 
-/** Beyond this number, domains share breakers, which bounds their memory. */
+/** A store with more domains shares breakers between them, which bounds memory. */
 const MAX_DOMAINS = 1024;
 
 export const domainNumber = (given = 0): number => Math.abs(Math.trunc(given)) % MAX_DOMAINS;
@@ -21,11 +21,11 @@ export class FailureDomain {
   inFlight = 0;
   readonly breaker: Breaker;
   readonly refunds: RefundQueue;
-  /** The list of domains for calls that have only this one. */
+  /** A list with only this domain. Reused by its calls, which avoids allocating a list per call. */
   readonly alone: readonly FailureDomain[] = [this];
   /** The call that probes the store. */
   #prober: object | undefined = undefined;
-  /** The last command that succeeded. Its operations complete in a row, so one is enough. */
+  /** The last command that succeeded. Its operations complete in a row, so only it is compared. */
   #lastWorked: SentCommand | undefined = undefined;
   readonly #failed = new WeakSet<SentCommand>();
 
@@ -108,8 +108,8 @@ export class FailureDomains {
   }
 
   /**
-   * Counts a call as in flight if all of its domains have room and their breakers admit it.
-   * Otherwise returns why not.
+   * Counts a call as in flight if all of its domains have room and their breakers admit it, and
+   * returns undefined. Otherwise returns the reason for not sending it.
    */
   enter(call: object, domains: readonly FailureDomain[]): 'overload' | 'open' | undefined {
     if (!this.#hasRoom(domains)) return 'overload';
@@ -134,7 +134,7 @@ export class FailureDomains {
     try {
       parts = [...this.#byDomain(adjustments)];
     } catch {
-      // A key without a domain cannot have been charged.
+      // If a key has no domain, its charge was never sent.
     }
     await Promise.all(parts.map(([domain, part]) => domain.refunds.add(part, nowMs)));
   }
@@ -152,8 +152,9 @@ export class FailureDomains {
   }
 
   /**
-   * Half of the calls in flight are shared by all domains. The other half is divided among them, so
-   * that calls to a dead node leave room for the others.
+   * Returns whether one more call may be in flight. All domains share the first half of
+   * `maxInFlight`. The second half is divided equally among them, so that calls to a dead node
+   * leave room for calls to other nodes.
    */
   #hasRoom(domains: readonly FailureDomain[]): boolean {
     const max = this.#maxInFlight;

@@ -1,6 +1,6 @@
 /**
- * Decisions if the store cannot decide: `allow`, `deny`, `local` or `throw`. They are marked as
- * `degraded`, and so are their receipts, because the store has not charged them.
+ * Decides checks that the store cannot decide: `allow`, `deny`, `local` or `throw`. The decisions
+ * and their receipts are marked as `degraded`, because the store has not charged them.
  */
 import type { LimitParams } from '../algorithms/algorithm.ts';
 import { monotonicClock, scheduleInBackground, systemClock } from '../clock.ts';
@@ -23,7 +23,7 @@ import {
 import { memoryStore } from '../stores/memory/memory-store.ts';
 import type { Reason } from './call.ts';
 
-/** From the most permissive to the strictest. A check uses the strictest of its limits. */
+/** Actions from permissive to strict. A check uses the strictest action of its limits. */
 const STRICTNESS: readonly FailureAction[] = ['allow', 'local', 'deny', 'throw'];
 
 /** Why the store did not decide. */
@@ -64,14 +64,14 @@ export class Fallback {
     return STRICTNESS[rank];
   }
 
-  /** Decides by the action of the check. Throws if that is `throw`. */
+  /** Decides by the failure action of the check. Throws if the action is `throw`. */
   decide(check: Check, nowMs: number | undefined, failure: Failure): CheckResult {
     const { reason, waitMs, cause, notDone, late } = failure;
     const action = this.actionFor(check);
     if (action === 'throw') throw unavailable(reason, cause, notDone);
     const timeMs = nowMs ?? systemClock.now();
     if (action === 'local') {
-      // By a caller's clock, a charge may count for any time of this process's clock.
+      // By the caller's clock, the charge may count for any time, so the store is not released.
       if (nowMs !== undefined) this.#countsMs = Number.POSITIVE_INFINITY;
       const local = this.#decideLocally(check, timeMs, waitMs);
       return marked(local, { reason, action }, late);
@@ -87,7 +87,7 @@ export class Fallback {
   adjust(adjustments: readonly Adjustment[], nowMs = systemClock.now()): readonly number[] {
     return adjustments.map((adjustment) =>
       this.#local !== undefined && adjustment.charge.local
-        ? this.#local.adjustSync(this.#shared(adjustment), nowMs)
+        ? this.#local.adjustSync(this.#scaledAdjustment(adjustment), nowMs)
         : 0,
     );
   }
@@ -104,13 +104,15 @@ export class Fallback {
       return this.adjust(adjustments, nowMs);
     }
     const own = adjustments.filter(({ charge }) => charge.local);
-    const changes = this.#local.adjustOnceSync(id, own.map(this.#shared, this), nowMs, client);
+    const scaled = own.map(this.#scaledAdjustment, this);
+    const changes = this.#local.adjustOnceSync(id, scaled, nowMs, client);
     if (changes === undefined) return undefined;
     const rest = [...changes];
     return adjustments.map(({ charge }) => (charge.local ? rest.shift()! : 0));
   }
 
-  #shared(adjustment: Adjustment): Adjustment {
+  /** Returns an adjustment with the limits of this process's share. */
+  #scaledAdjustment(adjustment: Adjustment): Adjustment {
     return { ...adjustment, params: this.#scaled(adjustment.params) };
   }
 
@@ -118,11 +120,15 @@ export class Fallback {
     this.#local?.resetSync(policy, key, nowMs ?? systemClock.now());
   }
 
+  block(policy: Policy, key: string, forMs: number, nowMs = systemClock.now()): void {
+    this.#local?.blockSync?.(policy, key, forMs, nowMs);
+  }
+
   #decideLocally(check: Check, timeMs: number, waitMs: number): CheckResult {
     const limits = check.limits.map((limit) => ({ ...limit, params: this.#scaled(limit.params) }));
     const tooLarge = limits.some(({ cost, params }) => cost > params.capacity);
     if (tooLarge) {
-      // It fits the limit, but never the share of this process.
+      // The cost fits the limit, but never the share of the limit that this process admits.
       return jointDecision(
         limits.map((limit) => denied(limit, timeMs, waitMs)),
         false,
@@ -152,6 +158,7 @@ export class Fallback {
     this.#stopTimer?.();
   }
 
+  /** Returns the parameters of this process's share of a limit. */
   #scaled(params: LimitParams): LimitParams {
     if (this.#share === 1) return params;
     const part = (amount: number): number => Math.max(1, Math.floor(amount * this.#share));
@@ -192,7 +199,7 @@ function marked(result: CheckResult, degraded: Degraded, late: string | undefine
   return result;
 }
 
-/** Returns the error of a store call. `notDone`: the store certainly did not apply it. */
+/** Returns the error of a call that the store did not complete. See `Failure.notDone`. */
 export function unavailable(reason: Reason, cause: unknown, notDone = false): SluiceError {
   const why = cause === undefined ? '' : `: ${(cause as Error)?.message ?? cause}`;
   const error = new SluiceError('ERR_STORE_UNAVAILABLE', `${MESSAGES[reason]}${why}`, { cause });

@@ -24,13 +24,27 @@ export interface FailureOptions {
   /**
    * What to do if the store cannot decide. The policy and the call can override it. Default
    * `'local'`: each process limits on its own.
+   *
+   * @example onFailure: 'deny'
    */
   readonly onFailure?: FailureAction;
-  /** The longest wait for the store, in ms. Default 50. */
+  /**
+   * The longest wait for the store, in ms. Default 50.
+   *
+   * @example deadlineMs: 20
+   */
   readonly deadlineMs?: number;
-  /** Maximum number of calls that wait for the store. Default 10,000. */
+  /**
+   * Maximum number of calls that wait for the store. Default 10,000.
+   *
+   * @example maxInFlight: 2000
+   */
   readonly maxInFlight?: number;
-  /** For `'local'`: the fraction of each limit that one process admits. Default 1. */
+  /**
+   * For `'local'`: the fraction of each limit that one process admits. Default 1.
+   *
+   * @example localShare: 0.25
+   */
   readonly localShare?: number;
 }
 
@@ -40,8 +54,8 @@ export const FAILURE_OPTIONS = ['onFailure', 'deadlineMs', 'maxInFlight', 'local
 /** A store with failure handling. */
 export interface GuardedStore extends Store {
   /**
-   * The circuit breaker: `closed` sends calls, `open` does not, `probing` waits for one call. With
-   * several failure domains, the worst state of them.
+   * The state of the circuit breaker: `closed` sends calls, `open` does not, `probing` has sent one
+   * call to test the store. With several failure domains, this is the worst state.
    */
   readonly breaker: BreakerState;
 }
@@ -50,7 +64,7 @@ class Guard implements GuardedStore {
   readonly #context: CallContext;
   readonly #domains: FailureDomains;
   readonly #removeListener: (() => void) | undefined;
-  /** Undefined if the store has no such method. */
+  /** Undefined if the wrapped store has no `adjustOnce`. */
   readonly adjustOnce?: Once;
 
   constructor(context: CallContext) {
@@ -65,6 +79,14 @@ class Guard implements GuardedStore {
 
   get breaker(): BreakerState {
     return this.#domains.state;
+  }
+
+  get features(): Store['features'] {
+    return this.#context.store.features;
+  }
+
+  get onRelease(): Store['onRelease'] {
+    return this.#context.store.onRelease;
   }
 
   get size(): number | undefined {
@@ -138,6 +160,15 @@ class Guard implements GuardedStore {
     );
   }
 
+  block(policy: Policy, key: string, forMs: number, nowMs?: number): Promise<void> {
+    const { store, fallback } = this.#context;
+    fallback.block(policy, key, forMs, nowMs);
+    return this.#required(
+      (domains) => domains.ofKey(policy, key).alone,
+      async (onSent) => store.block?.(policy, key, forMs, nowMs, onSent),
+    );
+  }
+
   async inspect(
     policy: Policy,
     params: LimitParams,
@@ -166,7 +197,7 @@ class Guard implements GuardedStore {
   }
 }
 
-/** Splits adjustments into those of the store's charges and those of the fallback's. */
+/** Splits adjustments by who made the charge: the store, or a fallback. */
 function split(adjustments: readonly Adjustment[]): [own: Adjustment[], degraded: Adjustment[]] {
   return [
     adjustments.filter(({ charge }) => !charge.degraded),

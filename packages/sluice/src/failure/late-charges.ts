@@ -3,15 +3,15 @@
  * and its reply may still arrive. A refund or `settle` of such a call adjusts the charge of the
  * fallback at once, and the charge in the store as soon as the store has replied.
  *
- * The receipt carries a token, so it can be settled after it was stored or sent as JSON. The calls
- * are kept in this process only: the last 10,000 to 20,000 limits, each for at least an hour if
- * there are no more. After that, the charge in the store is not adjusted.
+ * The receipt contains a token, so it can be settled after it was stored or sent as JSON. Only this
+ * process keeps the calls. It keeps each call for at least an hour, or until calls with 10,000 more
+ * limits have timed out. After that, the charge in the store is not adjusted.
  */
 import type { Clock } from '../clock.ts';
-import type { CheckResult } from '../decision.ts';
-import type { Adjustment, Limit } from '../store.ts';
+import type { CheckResult, LimitDecision } from '../decision.ts';
+import { type Adjustment, type Limit, refundOf } from '../store.ts';
 
-/** In limits, not calls: a call may have 64 limits with long keys. */
+/** Counts limits, not calls, because a call may have 64 limits with long keys. */
 const GENERATION_SIZE = 10_000;
 const GENERATION_MS = 3_600_000;
 
@@ -20,8 +20,8 @@ export type AdjustLater = (adjustments: readonly Adjustment[], nowMs: number | u
 export class LateCharge {
   readonly #limits: readonly Limit[];
   readonly #adjustLater: AdjustLater;
-  /** When the store charged each limit; undefined until it has replied. */
-  #chargedMs: readonly number[] | undefined = undefined;
+  /** How the store charged each limit; undefined until it has replied. */
+  #charged: readonly LimitDecision[] | undefined = undefined;
   #adjustments: readonly Adjustment[] | undefined = undefined;
   #nowMs: number | undefined = undefined;
 
@@ -32,8 +32,8 @@ export class LateCharge {
 
   /** Call when the store has replied that it charged the call. */
   charged(result: CheckResult): void {
-    if (this.#chargedMs !== undefined) return;
-    this.#chargedMs = result.limits.map(({ atMs }) => atMs);
+    if (this.#charged !== undefined) return;
+    this.#charged = result.limits;
     this.#reconcile();
   }
 
@@ -46,22 +46,24 @@ export class LateCharge {
   }
 
   #reconcile(): void {
-    const chargedMs = this.#chargedMs;
-    if (chargedMs === undefined || this.#adjustments === undefined) return;
+    const charged = this.#charged;
+    if (charged === undefined || this.#adjustments === undefined) return;
     const due = this.#adjustments.flatMap(({ policy, params, charge, delta }) => {
       const { key, cost } = charge;
       const place = this.#limits.findIndex(
         (limit) => limit.policy.name === policy.name && limit.key === key && limit.cost === cost,
       );
       if (place < 0 || delta === 0) return [];
-      const own = { policy: policy.name, key, cost, atMs: chargedMs[place] };
-      return [{ policy, params, charge: own, delta }];
+      return [{ ...refundOf({ policy, params, key, cost }, charged[place]), delta }];
     });
     if (due.length > 0) this.#adjustLater(due, this.#nowMs);
   }
 }
 
-/** Two generations bound the memory: a newer one that is full or old replaces the older one. */
+/**
+ * The late charges of this process, by token. Two generations bound the memory: when the newer one
+ * is full or an hour old, it replaces the older one.
+ */
 export class LateCharges {
   readonly #clock: Clock;
   readonly #adjustLater: AdjustLater;
@@ -85,11 +87,11 @@ export class LateCharges {
     return `${this.#name}.${this.#count}`;
   }
 
-  /** Returns the entry of a token, or a new one. */
+  /** Returns the late charge of a token. Adds it if it is new. */
   open(token: string, limits: readonly Limit[]): LateCharge {
     const known = this.#find(token);
     if (known !== undefined) return known;
-    this.#turn();
+    this.#rotate();
     const entry = new LateCharge(limits, this.#adjustLater);
     this.#newer.set(token, entry);
     this.#size += limits.length;
@@ -101,7 +103,8 @@ export class LateCharges {
     const byToken = new Map<string, Adjustment[]>();
     for (const adjustment of adjustments) {
       const { late } = adjustment.charge;
-      if (late === undefined) continue;
+      // A renewal is not the end of a call. A hold that the store took besides expires by itself.
+      if (late === undefined || adjustment.renew) continue;
       const part = byToken.get(late);
       if (part === undefined) byToken.set(late, [adjustment]);
       else part.push(adjustment);
@@ -113,7 +116,8 @@ export class LateCharges {
     return this.#newer.get(token) ?? this.#older.get(token);
   }
 
-  #turn(): void {
+  /** Starts a new generation if the newer one is full or old. */
+  #rotate(): void {
     const nowMs = this.#clock.now();
     const isOld = nowMs - this.#startedMs >= GENERATION_MS;
     if (this.#size < GENERATION_SIZE && !isOld) return;

@@ -4,11 +4,11 @@
  * store may be reachable again before the breaker is closed. If that fails, they are sent again:
  * after the next command that succeeds, when the client connects, and once per second.
  *
- * With `adjustOnce`, an adjustment is applied once however often it is sent. A store without it is
- * sent an adjustment again only if it reported an error, never if it did not reply.
+ * A store with `adjustOnce` applies an adjustment once, however often it is sent. To other stores,
+ * an adjustment is sent again only after an error, never after a missing reply.
  *
- * The queue is bounded by count over all domains, and an adjustment is dropped when its charge no
- * longer counts. The timer does not keep the process alive.
+ * The number of adjustments in the queues of all domains is bounded. An adjustment is dropped when
+ * its charge no longer counts. The timer does not keep the process alive.
  */
 import { algorithms } from '../algorithms/index.ts';
 import { type Clock, scheduleInBackground } from '../clock.ts';
@@ -23,11 +23,11 @@ const MAX_SENT = 64;
 const PAUSE_MS = 1000;
 
 interface Entry {
-  /** With this id, a store with `adjustOnce` applies it once, however often it is sent. */
+  /** The id for `adjustOnce`. */
   readonly id: string;
   readonly adjustments: readonly Adjustment[];
   readonly nowMs: number | undefined;
-  /** When it has no effect any more, by the monotonic clock. */
+  /** When the adjustments have no effect any more, by the monotonic clock. */
   readonly untilMs: number;
   readonly done: () => void;
   sentMs: number;
@@ -55,7 +55,7 @@ export class RefundBudget {
     return this.#once !== undefined;
   }
 
-  /** Async, so that a store that throws instead of rejecting also rejects. */
+  /** Sends an entry to the store. Async, so that an exception of the store becomes a rejection. */
   async apply({ id, adjustments, nowMs }: Entry): Promise<void> {
     if (this.#once !== undefined) await this.#once(id, adjustments, nowMs);
     else await this.#store.adjust(adjustments, nowMs);
@@ -74,7 +74,7 @@ export class RefundBudget {
 
 export class RefundQueue {
   readonly #budget: RefundBudget;
-  /** In order of arrival. One that fails is appended again. */
+  /** Entries to send, in order of arrival. An entry that failed is appended again. */
   #waiting: Entry[] = [];
   readonly #sent = new Set<Entry>();
   /** After a failure nothing is sent before this time. */
@@ -152,7 +152,7 @@ export class RefundQueue {
     if (!isOfKey) this.#notBeforeMs = this.#now() + PAUSE_MS;
   }
 
-  /** Queues an adjustment to send it again. If there are too many, drops the oldest. */
+  /** Queues an entry to be sent again. If there are too many adjustments, drops the oldest. */
   #keep(entry: Entry): void {
     if (entry.untilMs <= this.#now()) {
       entry.done();
@@ -181,8 +181,8 @@ export class RefundQueue {
   }
 
   /**
-   * Queues adjustments without a reply again. Without `adjustOnce`, they are not sent again,
-   * because the store may have applied them.
+   * Queues entries again that have no reply. Without `adjustOnce`, they are not sent again, because
+   * the store may have applied them.
    */
   #requeueLost(): void {
     const nowMs = this.#now();

@@ -63,7 +63,10 @@ export class CheckCall extends Call<readonly CheckResult[]> {
     return result.cached === true ? 'nothing' : 'works';
   }
 
-  /** If the fallback denied, refunds the charge. If it admitted, keeps it for a settlement. */
+  /**
+   * Handles a charge that the store made too late. If the fallback denied the call, refunds the
+   * charge. If the fallback admitted it, reports the charge to `LateCharge`.
+   */
   protected override late(
     results: readonly CheckResult[],
     fallback: readonly CheckResult[] | undefined,
@@ -73,7 +76,7 @@ export class CheckCall extends Call<readonly CheckResult[]> {
     if (peek || !result?.allowed) return;
     if (fallback?.[0].allowed) this.lateCharge?.charged(result);
     else if (id === undefined) {
-      const refunds = limits.map((limit, place) => refundOf(limit, result.limits[place].atMs));
+      const refunds = limits.map((limit, place) => refundOf(limit, result.limits[place]));
       void this.context.inFlight.domains.adjustLater(refunds, this.nowMs);
     }
   }

@@ -4,6 +4,7 @@ import type { Store, SyncStore } from '../store.ts';
 
 export type Once = NonNullable<Store['adjustOnce']>;
 
+/** Returns the `adjustOnce` of a store, or undefined if the store has neither form. */
 export function onceOf(store: Store): Once | undefined {
   if (store.adjustOnce !== undefined) return store.adjustOnce.bind(store);
   const sync = store as SyncStore;
@@ -12,6 +13,7 @@ export function onceOf(store: Store): Once | undefined {
     sync.adjustOnceSync!(id, adjustments, nowMs, client);
 }
 
+/** Returns the `inspect` of a store, or undefined if the store has neither form. */
 export function inspectOf(store: Store): Store['inspect'] {
   if (store.inspect !== undefined) return store.inspect.bind(store);
   const sync = store as SyncStore;

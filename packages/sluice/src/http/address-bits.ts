@@ -1,11 +1,11 @@
 /**
- * IP addresses as bits. An address has many spellings. If keys were compared as text, one client
- * could count as several.
+ * IP addresses as bits. An address can be written in many ways. If addresses were compared as text,
+ * one client could count as several.
  */
 
 /**
  * 128 bits as eight groups of 16. An IPv4 address is stored as its IPv4-mapped IPv6 address,
- * `::ffff:1.2.3.4`, so that both are the same client.
+ * `::ffff:1.2.3.4`, so that both forms are the same client.
  */
 export type Address = readonly number[];
 
@@ -24,7 +24,7 @@ const SIX_TO_FOUR_BITS = 16;
 const SIX_TO_FOUR_CLIENT_BITS = 48;
 
 const OCTET = '(25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])';
-/** A dotted quad without leading zeros, which some parsers read as octal. */
+/** A dotted quad. Leading zeros are not allowed, because some parsers read them as octal. */
 const QUAD = new RegExp(`^${OCTET}\\.${OCTET}\\.${OCTET}\\.${OCTET}$`);
 const GROUP = /^[0-9a-f]{1,4}$/i;
 const ZONE = /^[0-9a-z._:~-]+$/i;
@@ -38,7 +38,7 @@ function quadGroups(text: string): [number, number] | undefined {
   return octets && [octets[1] * 256 + octets[2], octets[3] * 256 + octets[4]];
 }
 
-/** Returns the groups on one side of `::`, none for an empty text. */
+/** Returns the groups on one side of `::`, or undefined if the text is invalid. */
 function groupsOf(text: string, isLast: boolean): number[] | undefined {
   if (text === '') return [];
   const groups: number[] = [];
@@ -116,9 +116,10 @@ export function withoutNat64(address: Address): Address {
 /**
  * Returns the key of the client with an address.
  *
- * An IPv4 address is one client, also IPv4-mapped or behind NAT64. IPv6 clients usually have a
- * whole network, so the key is the first `ipv6Prefix` bits. In 6to4 (2002::/16) each IPv4 address
- * has a /48, so at most 48 bits are used. All others, including `::1.2.3.4`, are plain IPv6.
+ * An IPv4 address is one client, also if it is IPv4-mapped or behind NAT64. IPv6 clients usually
+ * have a whole network, so the key is the first `ipv6Prefix` bits. In 6to4 (2002::/16), each IPv4
+ * address has a /48, so at most 48 bits are used. All other addresses, including `::1.2.3.4`, are
+ * plain IPv6.
  */
 export function keyOf(raw: Address, ipv6Prefix: number): string {
   const address = withoutNat64(raw);

@@ -1,8 +1,9 @@
 /**
  * The addresses in X-Forwarded-For and Forwarded (RFC 7239), parsed from the right.
  *
- * The nearest proxy writes at the right end. Text further left may come from the client, and may
- * have an unclosed quote. Parsed from the right, it cannot change how the rest is parsed.
+ * The nearest proxy appends its entry at the right end. Text further left may come from the client,
+ * for example with an unclosed quote. Because the header is parsed from the right, such text cannot
+ * change how the entries of the proxies are parsed.
  */
 import { type Address, readAddress } from './address-bits.ts';
 
@@ -22,9 +23,9 @@ const QUAD = new RegExp(`^([0-9.]+)${PORT}$`);
 const PAIR = /^([!#$%&'*+.^_`|~0-9A-Za-z-]+)=(?:"((?:[^"\\]|\\.)*)"|([^\s"]+))$/;
 
 /**
- * Returns the index of the last separator before `end`, or -1. In Forwarded, separators in quotes
- * do not count. From the right, the first quote closes quoted text; the next one opens it, unless a
- * backslash precedes it.
+ * Returns the index of the last separator between `floor` and `end`, or -1. In Forwarded,
+ * separators in quotes do not count. Read from the right, the first quote closes quoted text, and
+ * the next quote without a backslash before it opens that text.
  */
 function separatorBefore(
   text: string,
@@ -42,7 +43,7 @@ function separatorBefore(
   return -1;
 }
 
-/** Returns the part without surrounding spaces and tabs. `trim` removes more than HTTP allows. */
+/** Returns a part of the text without spaces and tabs around it. `trim` would remove more. */
 function part(text: string, start: number, end: number): string {
   const isBlank = (at: number) => text.charCodeAt(at) === SPACE || text.charCodeAt(at) === TAB;
   while (start < end && isBlank(start)) start++;
@@ -61,7 +62,7 @@ function readNode(text: string): Address | undefined {
   return inside ? readAddress(inside[1]) : undefined;
 }
 
-/** Returns the address of an element of Forwarded, or undefined if any part of it is invalid. */
+/** Returns the `for` address of an element of Forwarded, or undefined if any part is invalid. */
 function readElement(text: string): Address | undefined {
   let address: Address | undefined;
   let hasNode = false;
@@ -91,7 +92,7 @@ export function* addressesFromRight(
   let end = list.length;
   for (let count = 0; count < MAX_ENTRIES && end >= 0; count++) {
     const comma = separatorBefore(list, end, floor, ',', hasQuotes);
-    // An entry at the cut may be incomplete.
+    // The header was cut at `floor`, so the leftmost entry may be incomplete.
     const isCut = comma < 0 && floor > 0;
     yield isCut ? undefined : read(part(list, comma + 1, end));
     end = comma;

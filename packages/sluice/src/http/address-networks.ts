@@ -22,7 +22,7 @@ const INTERNETS = [
 
 const LENGTH = /^(?:0|[1-9][0-9]{0,2})$/;
 
-/** Parses `10.0.0.0/8`, or an address as a network of one. */
+/** Parses a network such as `10.0.0.0/8`. An address alone is a network of one address. */
 function readNetwork(text: unknown, option: string): Network {
   const what = `${option} to have networks such as '10.0.0.0/8', '::1', 'loopback' or 'private'`;
   const [words, length, ...more] = typeof text === 'string' ? text.split('/') : [''];
@@ -33,11 +33,11 @@ function readNetwork(text: unknown, option: string): Network {
   const isLength = length === undefined || (LENGTH.test(length) && written <= most);
   if (!start || !isLength || more.length > 0) throw expected('ERR_INVALID_OPTION', what, text);
   const bits = isQuad ? written + MAPPED_BITS : written;
-  // Ambiguous: either one address or the network around it, which contains many more.
+  // Text such as `10.1.2.3/8` may mean one address or the whole network, so it is rejected.
   if (!sharesPrefix(start, firstBits(start, bits), 128)) {
     throw expected(
       'ERR_INVALID_OPTION',
-      `${option} to have networks that start with their first address`,
+      `${option} to have networks written with their first address, as 10.0.0.0/8`,
       text,
     );
   }
@@ -56,7 +56,7 @@ export function contains(networks: readonly Network[], address: Address): boolea
 const middle = (start: Address, bits: number): Address =>
   start.map((group, index) => (index === bits >> 4 ? group | (0x8000 >> (bits & 15)) : group));
 
-/** Whether the networks together contain every address of another. */
+/** Whether the networks together contain every address of another network. */
 function cover(networks: readonly Network[], { start, bits }: Network): boolean {
   const holds = (each: Network) => each.bits <= bits && sharesPrefix(each.start, start, each.bits);
   if (networks.some(holds)) return true;
@@ -74,7 +74,10 @@ export function readNetworks(texts: readonly unknown[], option = 'networks'): re
   });
 }
 
-/** Parses the networks of trusted proxies. Rejects lists that contain every public address. */
+/**
+ * Parses the networks of trusted proxies. Rejects lists that contain every public IPv4, NAT64 or
+ * IPv6 address.
+ */
 export function trustedNetworks(texts: readonly unknown[]): readonly Network[] {
   const networks = readNetworks(texts, 'trustProxy');
   for (const internet of INTERNETS) {
@@ -83,8 +86,8 @@ export function trustedNetworks(texts: readonly unknown[]): readonly Network[] {
     throw new SluiceError(
       'ERR_INVALID_OPTION',
       `Expected trustProxy to have the networks of your proxies, got ${texts.join(', ')}, which ` +
-        'contains every public address, so that any client could forge its address. If the ' +
-        'networks are unknown, set the number of proxies, such as trustProxy: 1.',
+        'contains every public IPv4 or IPv6 address, so that any client could forge its address. ' +
+        'If the networks are unknown, set the number of proxies, such as trustProxy: 1.',
     );
   }
   return networks;

@@ -1,7 +1,7 @@
 import { didYouMean } from '../did-you-mean.ts';
 import { checkFields, isRecord, SluiceError } from '../errors.ts';
 
-/** Throws for an unknown option, which would otherwise be ignored. Names the closest known one. */
+/** Throws for an unknown option. The message contains the known option with the closest name. */
 export function checkOptionNames(given: unknown, known: readonly string[]): void {
   const unknown = isRecord(given) && Object.keys(given).find((name) => !known.includes(name));
   if (typeof unknown !== 'string') {

@@ -1,7 +1,7 @@
 /**
- * The client's address: the socket's or, behind trusted proxies, the one that they report. Clients
- * can forge forwarding headers, so these are read from the right, where the nearest proxy appends,
- * and only as far as the proxies are trusted.
+ * The client's address: the address of the socket or, behind trusted proxies, the address that they
+ * report. Clients can forge forwarding headers. So these headers are read from the right, where the
+ * nearest proxy appends, and only as far as the proxies are trusted.
  */
 import { expected, isInteger } from '../errors.ts';
 import { emitWarning, type Warning, warnOnError } from '../warning.ts';
@@ -15,15 +15,15 @@ export type AddressWarning = Warning;
 
 export interface AddressOptions {
   /**
-   * The proxies whose forwarding headers are trusted. Default: none; the client is the socket's
-   * address.
+   * The proxies whose forwarding headers are trusted. Default: none; the client's address is that
+   * of the socket.
    *
-   * A number, 1 to 32, is the exact count of proxies in front of the server. The client is the
-   * address that many places left of the socket's. If a request can reach the server through fewer
-   * proxies, its client can forge the address.
+   * A number, 1 to 32, is the exact number of proxies in front of the server. With n proxies, the
+   * client's address is the nth from the right in the forwarding header. If a request can reach the
+   * server through fewer proxies, its client can forge the address.
    *
-   * A list names the networks of the proxies; `'loopback'` and `'private'` stand for the networks
-   * of that kind. The client is the first address from the right that is in none of them.
+   * A list has the networks of the proxies; `'loopback'` and `'private'` are the networks of that
+   * kind. The client's address is the first address from the right that is in none of them.
    *
    * @example trustProxy: 1
    * @example trustProxy: ['10.0.0.0/8', '::1']
@@ -54,15 +54,15 @@ export interface Origin {
   readonly socketAddress: string | undefined;
   /** Returns the value of a header by its lower-case name. */
   header(name: string): string | undefined;
-  /** Whether the request has a forwarding header. If undefined, `header` is called to find out. */
+  /** Whether the request has a forwarding header. Default: determined by calling `header`. */
   readonly isForwarded?: boolean;
 }
 
-/** Determines clients. */
+/** Determines the keys and addresses of clients. */
 export interface ClientKeys {
   /** Returns the client's key; `'unknown'` if its address cannot be determined. */
   of(origin: Origin): string;
-  /** Returns the client's whole address, for network lists. A key may stand for a network. */
+  /** Returns the client's whole address, for network lists. The key may be only a prefix. */
   addressOf(origin: Origin): Address | undefined;
 }
 
@@ -89,7 +89,7 @@ type Trust = (address: Address, steps: number) => boolean;
 /** The key of all clients whose address cannot be determined. */
 export const UNKNOWN_CLIENT = 'unknown';
 
-/** Warnings about header `name` on a request from the client or proxy `key`. */
+/** Messages of warnings: `name` is a header, `key` the client or proxy that sent the request. */
 const MESSAGES = {
   WARN_NO_CLIENT_ADDRESS: (): string =>
     'A request has no client address, as on a Unix socket, in a worker, in a unit test or after ' +
@@ -163,7 +163,7 @@ function wholeAddress(options: AddressOptions): (origin: Origin) => Address | un
   const isTrusted = trustOf(trustProxy);
   const reported = new Set<string>();
 
-  /** Reports each code once, because every request would repeat it. */
+  /** Reports each code once, because every request would cause the same warning. */
   function warn(code: keyof typeof MESSAGES, header: string, by: Address | undefined): void {
     if (reported.has(code)) return;
     reported.add(code);
@@ -184,12 +184,15 @@ function wholeAddress(options: AddressOptions): (origin: Origin) => Address | un
       steps++;
       if (!trusts(client, steps)) return client;
     }
-    // Each proxy appends one address, so there are fewer proxies than configured.
+    // Each proxy appends one address. So the request passed fewer proxies than configured.
     if (typeof trustProxy === 'number') warn('WARN_FORWARDED_SHORT', name, client);
     return client;
   }
 
-  /** A peer without an address, as on a Unix socket, is in no network, but it is a proxy. */
+  /**
+   * Whether the peer of the socket is a trusted proxy. A peer without an address, as on a Unix
+   * socket, is trusted if `trustProxy` is a number.
+   */
   const trustsPeer = (socket: Address | undefined): boolean =>
     socket ? isTrusted?.(socket, 0) === true : typeof trustProxy === 'number';
 
@@ -216,7 +219,7 @@ export function clientAddress(options: AddressOptions = {}): AddressReader {
   return (socketAddress, header) => keys.of({ socketAddress, header });
 }
 
-/** The same for an adapter's `Origin`. */
+/** Returns functions that determine the client's key and address from an adapter's `Origin`. */
 export function clientKeys(options: AddressOptions = {}): ClientKeys {
   const read = wholeAddress(options);
   const { ipv6Prefix = DEFAULT_PREFIX } = options;
@@ -228,13 +231,13 @@ export function clientKeys(options: AddressOptions = {}): ClientKeys {
     const address = addressOf(origin);
     return address ? keyOf(address, ipv6Prefix) : UNKNOWN_CLIENT;
   };
-  // Behind trusted proxies the key depends on the headers.
+  // Behind trusted proxies, the key depends on the headers and cannot be cached by socket.
   return options.trustProxy === undefined ? new CachedKeys({ of, addressOf }) : { of, addressOf };
 }
 
 const MAX_CACHED_KEYS = 4096;
 
-/** Caches the keys of socket addresses, so that an address is parsed once. */
+/** Caches keys by socket address, which avoids parsing an address again. */
 class CachedKeys implements ClientKeys {
   readonly addressOf: ClientKeys['addressOf'];
   readonly #keyFor: ClientKeys['of'];

@@ -1,6 +1,6 @@
 import type { Decision } from '../decision.ts';
 
-/** Decisions by request, for adapters whose requests have no property for them. */
+/** Decisions by request, for adapters that set no property on the request. */
 const decisions = new WeakMap<object, Decision>();
 
 export function setDecision(request: object, decision: Decision | undefined): void {

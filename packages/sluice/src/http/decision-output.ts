@@ -16,8 +16,8 @@ export class DecisionOutput {
   constructor(windows: ReadonlyMap<string, number>, forms: readonly HeaderForm[]) {
     this.#forms = forms;
     this.#windows = windows;
-    if (windows.size === 1 && forms.join() === 'draft') {
-      const [[policy, windowMs]] = windows;
+    const [[policy, windowMs] = ['', 0]] = windows;
+    if (windows.size === 1 && windowMs !== 0 && forms.join() === 'draft') {
       this.#singleLimit = new SingleLimitHeaders(policy, windowMs);
     }
   }
@@ -28,14 +28,14 @@ export class DecisionOutput {
       return this.#singleLimit.headersFor(decision);
     }
     const report = this.#report(decision);
-    // Without a reply of the store or a local limit there are no numbers, only Retry-After.
+    // If neither the store nor a local limit decided, there are no numbers except Retry-After.
     const isMeasured = degraded === undefined || degraded.action === 'local';
     const headers = isMeasured ? this.#forms.flatMap((form) => headerForms[form](report)) : [];
     const wait = this.#forms.every((form) => form === 'none') ? undefined : retryAfter(report);
     return wait === undefined ? headers : [...headers, wait];
   }
 
-  /** Returns the last rejection again if the wait is the same, as under a flood of requests. */
+  /** Reuses the last rejection if the wait is the same, which avoids building it in a flood. */
   rejection(decision: Decision): Rejection {
     const { degraded, retryAfterMs } = decision;
     if (this.#windows.size > 1 || degraded !== undefined) {

@@ -1,5 +1,5 @@
-/** The property of Express's request that holds the decision. */
-import type { RateLimitInfo } from './express-rate-limit.ts';
+/** Declares the property of Express's request that holds the decision. */
+import type { RateLimitInfo } from './compat/express-rate-limit.ts';
 
 declare global {
   namespace Express {

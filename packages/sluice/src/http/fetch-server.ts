@@ -1,6 +1,6 @@
 /**
- * What servers pass to a `Request` handler as its second argument: Node through @hono/node-server,
- * Deno and Bun, each in its own form.
+ * Reads the second argument that a server passes to a `Request` handler, such as the address of the
+ * client. Deno, Bun and, on Node, @hono/node-server pass it in different forms.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { NodeRequestInfo } from './node-server.ts';
@@ -30,7 +30,7 @@ export interface RequestReader<R> {
   readonly address: ((request: R) => Maybe<string | undefined>) | undefined;
 }
 
-/** Decides a request. Returns a promise if the `address` option or the limiter does, or throws. */
+/** Decides a request. Returns a promise if the `address` option or the limiter returns one. */
 export function decide<R>(
   limiter: RequestLimiter<R>,
   request: R,
@@ -60,7 +60,7 @@ function requestInfo<R>(
     request,
     socketAddress,
     header: (name) => header(request, name),
-    // The option states the client's address, so a forwarding header is no sign of a mistake.
+    // The `address` option is set, so a forwarding header needs no warning.
     ...(address && { isForwarded: false }),
   });
   const found = address ? address(request) : addressIn(env, fetchRequest(request));
@@ -76,17 +76,17 @@ function addressIn(env: ServerEnv, request: Request): string | undefined {
 }
 
 /**
- * Returns Node's response to `request`, on which headers can be set before the handler runs. This
- * leaves the `Response` unchanged, for which @hono/node-server has a fast path. Returns undefined
- * for a request that the application made with `new Request`: its response goes to the application.
+ * Returns Node's response to `request`, on which headers can be set before the handler runs. So the
+ * `Response` stays unchanged, for which @hono/node-server has a fast path. Returns undefined for a
+ * request that the application made with `new Request`, because no client receives its response.
  */
 export function nodeResponse(
   { outgoing }: ServerEnv,
   request: Request,
 ): ServerResponse | undefined {
   if (typeof outgoing?.setHeader !== 'function') return undefined;
-  // @hono/node-server replaces the global `Request` with a subclass. Requests that it received have
-  // another prototype.
+  // @hono/node-server replaces the global `Request` with a subclass. Requests that the server
+  // received have another prototype.
   const constructed = globalThis.Request.prototype;
   const prototype = Object.getPrototypeOf(request);
   const isConstructed =

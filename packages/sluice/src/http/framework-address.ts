@@ -10,7 +10,7 @@ import { trustWarning } from './node-server.ts';
 const ADDRESS_BITS = 128;
 
 interface FrameworkRequest {
-  /** Express: the client first, without the peer. Fastify: the peer first, the client last. */
+  /** Express: the client is first, without the peer. Fastify: the peer first, the client last. */
   readonly ips?: readonly string[];
   readonly socket?: { readonly remoteAddress?: string };
 }
@@ -28,7 +28,10 @@ function withoutPort(client: string, { socket }: FrameworkRequest): string | und
   return address ? keyOf(address, ADDRESS_BITS).replace(/\/.*/, '') : socket?.remoteAddress;
 }
 
-/** The functions return undefined if the framework does not trust the peer. */
+/**
+ * Returns a function that returns the client's address as Express determined it, or undefined if
+ * Express does not trust the peer of the socket.
+ */
 export function expressAddress(onWarning: AddressOptions['onWarning']) {
   const advice = 'the number of proxies, such as 1, or their networks';
   const warn = trustWarning("Express's `trust proxy`", advice, onWarning);
@@ -41,8 +44,12 @@ export function expressAddress(onWarning: AddressOptions['onWarning']) {
   };
 }
 
+/**
+ * Returns a function that returns the client's address as Fastify determined it, or undefined if
+ * Fastify does not trust the peer of the socket.
+ */
 export function fastifyAddress(onWarning: AddressOptions['onWarning']) {
-  // Not a number: recent versions of Fastify trust no proxy then.
+  // Does not advise a number, with which recent versions of Fastify trust no proxy.
   const advice = "the networks of the proxies, such as ['10.0.0.0/8']";
   const warn = trustWarning("Fastify's `trustProxy`", advice, onWarning);
   let isProbed = false;
@@ -55,7 +62,7 @@ export function fastifyAddress(onWarning: AddressOptions['onWarning']) {
   };
 }
 
-/** More hops than any deployment has, from addresses reserved for documentation. */
+/** A chain of proxies longer than any real one, with addresses reserved for documentation. */
 const PROBE = Array.from({ length: 64 }, (_, hop) => `203.0.113.${hop}`);
 
 /**

@@ -1,16 +1,17 @@
 /**
  * Warns about limits that count only by a header. A client that sends a new value with each request
- * has a new counter each time, unless the values are authenticated or another limit counts it too.
+ * has a new counter each time, so it is not limited. No warning is needed if the values are
+ * authenticated, or if another limit counts the client too.
  */
 import { emitWarning, type Warning, warnOnError } from '../warning.ts';
 import type { HeaderKey, KeySource } from './options.ts';
 
-/** The keys that a warning was emitted for: routes inherit the key of their plugin. */
+/** The keys for which a warning was emitted. Several routes can inherit one key of a plugin. */
 const warned = new WeakSet<HeaderKey>();
 
 /**
  * Emits a warning for each enforced limit by header, unless another enforced limit counts by
- * address or by a function, which may count by anything.
+ * address or by a function, whose keys clients may not be able to choose.
  */
 export function warnOfHeaderKeys<R>(
   limits: readonly { readonly key?: KeySource<R>; readonly shadow?: boolean }[],

@@ -11,6 +11,7 @@ export interface LimitReport {
   readonly retryAfterMs: number;
   /** Time until the full limit is available again, if no further request is admitted. */
   readonly resetAfterMs: number;
+  /** 0 for a concurrency limit, which has no window. */
   readonly windowMs: number;
   /** Whether the limit is in shadow mode. Shadow limits never appear in responses. */
   readonly shadow?: boolean;
@@ -43,7 +44,7 @@ export function headerReport(
   return { allowed, retryAfterMs, atMs, limits: all };
 }
 
-/** Returns the enforced limits. */
+/** Returns the limits to show in responses, which are the enforced ones. */
 export function shownLimits({ limits }: HeaderReport): readonly LimitReport[] {
   return limits.filter(({ shadow }) => shadow !== true);
 }

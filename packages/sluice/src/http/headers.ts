@@ -1,38 +1,44 @@
 /**
  * Rate-limit response headers in each supported form.
  *
- * Numbers are rounded so that a client that follows them is never denied: waits and windows up,
- * remaining down. Shadow limits are never shown.
+ * Numbers are rounded so that a client that follows them is never denied: waits and windows are
+ * rounded up, remaining is rounded down. Shadow limits are never shown.
  */
 import { type HeaderReport, type LimitReport, shownLimits, waitMs } from './header-report.ts';
 import { integer, quoted, seconds, windowSeconds } from './structured-fields.ts';
 
 /**
- * `draft` is draft-ietf-httpapi-ratelimit-headers-11, `draft-7` and `draft-6` are older versions
- * that are in wide use, and `legacy` is the `X-RateLimit-*` that GitHub sends.
+ * `draft` is draft-ietf-httpapi-ratelimit-headers-11. `draft-7` and `draft-6` are older versions
+ * that are in wide use. `legacy` is the `X-RateLimit-*` headers that GitHub sends.
  */
 export type HeaderForm = 'draft' | 'draft-7' | 'draft-6' | 'legacy' | 'none';
 
 export type Header = readonly [name: string, value: string];
 
 /**
- * Returns the time until a limit admits more: for a violated limit its retry time, otherwise its
- * reset time. In a denied response the reset time may be after Retry-After, which the draft advises
- * against, so there it is undefined.
+ * Returns the time until a limit admits more: the retry time of a violated limit, else the reset
+ * time. In a denied response, the reset time may be after Retry-After, which the draft advises
+ * against. So in a denied response, returns undefined for a limit that is not violated.
  */
 function untilMoreMs(limit: LimitReport, report: HeaderReport): number | undefined {
+  if (limit.windowMs === 0) return undefined;
   if (!limit.allowed) return limit.retryAfterMs;
   return report.allowed ? limit.resetAfterMs : undefined;
 }
 
+/** Returns the limits that the older forms can express: those with a window. */
+const windowLimits = (report: HeaderReport): readonly LimitReport[] =>
+  shownLimits(report).filter(({ windowMs }) => windowMs !== 0);
+
 function draft(report: HeaderReport): readonly Header[] {
   const limits = shownLimits(report);
-  // Structured fields have no empty list: the header is omitted.
+  // A structured field cannot be an empty list, so the header is omitted.
   if (limits.length === 0) return [];
-  const policies = limits.map(
-    ({ policy, limit, windowMs }) =>
-      `${quoted(policy)};q=${integer(limit)};w=${windowSeconds(windowMs)}`,
-  );
+  const policies = limits.map(({ policy, limit, windowMs }) => {
+    // A concurrency limit has the quota unit of the draft, and neither a window nor a reset.
+    const kind = windowMs === 0 ? ';qu="concurrent-requests"' : `;w=${windowSeconds(windowMs)}`;
+    return `${quoted(policy)};q=${integer(limit)}${kind}`;
+  });
   const current = limits.map((limit) => {
     const ms = untilMoreMs(limit, report);
     const until = ms === undefined ? '' : `;t=${seconds(ms)}`;
@@ -49,7 +55,7 @@ function draft(report: HeaderReport): readonly Header[] {
  * longest wait; if allowed, the limit with the least remaining. In a tie, the first.
  */
 function decisiveLimit(report: HeaderReport): LimitReport | undefined {
-  const limits = shownLimits(report);
+  const limits = windowLimits(report);
   const violated = report.allowed ? [] : limits.filter(({ allowed }) => !allowed);
   if (violated.length > 0) {
     return violated.reduce((best, each) => (each.retryAfterMs > best.retryAfterMs ? each : best));
@@ -69,12 +75,12 @@ function decisiveNumbers(
 }
 
 /**
- * Returns the policies without names. The old drafts forbid two with the same quota, so of those
- * only the one with the longest window is listed, which implies the others.
+ * Returns the policies without names. The old drafts forbid two policies with the same quota. Of
+ * such policies, only the one with the longest window is listed, which is the strictest.
  */
 function namelessPolicies(report: HeaderReport): string {
   const windows = new Map<number, number>();
-  for (const { limit, windowMs } of shownLimits(report)) {
+  for (const { limit, windowMs } of windowLimits(report)) {
     const quota = integer(limit);
     windows.set(quota, Math.max(windows.get(quota) ?? 0, windowSeconds(windowMs)));
   }
@@ -102,7 +108,7 @@ function draft6(report: HeaderReport): readonly Header[] {
   ];
 }
 
-/** As GitHub sends them: the reset is a time in seconds since the epoch. */
+/** Returns the headers that GitHub sends. The reset is a time in seconds since the epoch. */
 function legacy(report: HeaderReport): readonly Header[] {
   const found = decisiveNumbers(report);
   if (found === undefined) return [];
@@ -126,8 +132,8 @@ export const headerForms: Readonly<
 };
 
 /**
- * Returns `Retry-After` for a denied response in whole seconds, rounded up, at least 1: with 0,
- * clients would retry in a loop. Every form except `none` has it.
+ * Returns the `Retry-After` header of a denied response, in whole seconds, rounded up. It is at
+ * least 1, because with 0 clients would retry in a loop. Every form except `none` has this header.
  */
 export function retryAfter(report: HeaderReport, form: HeaderForm = 'draft'): Header | undefined {
   if (report.allowed || form === 'none') return undefined;

@@ -1,11 +1,11 @@
-/** HTTP status codes of errors that the limiter throws. */
+/** The HTTP status codes for errors that the limiter throws. */
 import { type ErrorCode, expected, SluiceError } from '../errors.ts';
 import { type Rejection, rejection } from './rejection.ts';
 
 const UNAVAILABLE = 503;
 const TOO_LARGE = JSON.stringify({ type: 'about:blank', title: 'Content Too Large', status: 413 });
 
-/** Any other error code is a programming error, for which frameworks respond with 500. */
+/** The status by error code. Other codes are programming errors: frameworks respond with 500. */
 const STATUSES: Partial<Record<ErrorCode, number>> = {
   ERR_STORE_UNAVAILABLE: UNAVAILABLE,
   // A cost above the limit can never be admitted.
@@ -17,7 +17,7 @@ export function statusOf(error: unknown): number | undefined {
   return error instanceof SluiceError ? STATUSES[error.code] : undefined;
 }
 
-/** Returns the response to an error that has a status, for platforms that do not read it. */
+/** Returns the response to an error, for platforms that do not read the status of errors. */
 export function errorRejection(error: unknown): Rejection | undefined {
   const status = statusOf(error);
   if (status === undefined) return undefined;
@@ -26,7 +26,7 @@ export function errorRejection(error: unknown): Rejection | undefined {
     : { status, contentType: 'application/problem+json', body: TOO_LARGE };
 }
 
-/** Throws the error with `status` and `statusCode`, from which frameworks take the response's. */
+/** Throws the error with `status` and `statusCode` set, which frameworks use for the response. */
 export function throwWithStatus(error: unknown): never {
   const status = statusOf(error);
   throw status === undefined

@@ -8,11 +8,12 @@ export {
   type ForwardedHeader,
   UNKNOWN_CLIENT,
 } from './client-address.ts';
-export type { ExpressRateLimitOptions } from './express-rate-limit.ts';
+export type { ExpressRateLimitOptions } from './compat/express-rate-limit.ts';
 export type { HeaderReport, LimitReport } from './header-report.ts';
 export { type Header, type HeaderForm, headerForms, retryAfter } from './headers.ts';
 export { type LimitFetchOptions, limitFetch } from './limit-fetch.ts';
 export type {
+  ConcurrencyLimit,
   HeaderKey,
   KeySource,
   PolicyLimit,

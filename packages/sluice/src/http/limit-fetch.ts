@@ -3,7 +3,7 @@
  * and honours the API's own `Retry-After` and rate-limit headers.
  */
 import type { Limiter, Policies } from '../api.ts';
-import { type Clock, systemClock } from '../clock.ts';
+import { type Clock, sleep, systemClock } from '../clock.ts';
 import type { Decision } from '../decision.ts';
 import { expected } from '../errors.ts';
 import type { Key } from '../key.ts';
@@ -51,10 +51,10 @@ export interface LimitFetchOptions {
 const FIELDS = ['policy', 'key', 'cost', 'maxWaitMs', 'onDenied'];
 const TOO_MANY = 429;
 const UNAVAILABLE = 503;
-/** The oldest pause is evicted above this number. */
+/** Maximum number of keys with a pause. Above it, the oldest pause is evicted. */
 const MAX_PAUSES = 10_000;
 
-/** When calls may resume, by key, according to the API's responses. */
+/** Pauses that responses of the API request: when calls may resume, by key. */
 class Pauses {
   readonly #clock: Clock;
   readonly #untilMs = new Map<string, number>();
@@ -69,7 +69,7 @@ class Pauses {
     return Math.max(waitMs, 0);
   }
 
-  /** Pauses calls if the API denied this one, or if one of its limits has nothing remaining. */
+  /** Pauses calls if the API denied this call, or if a limit of the API has nothing remaining. */
   update(name: string, response: Response): void {
     const nowMs = this.#clock.now();
     const { retryAfterMs, limits } = parseRateLimit(response.headers, { nowMs });
@@ -94,21 +94,6 @@ function hostOf(input: Input): string {
 
 const signalOf = (input: Input, init: Init): AbortSignal | undefined =>
   init?.signal ?? (input instanceof Request ? input.signal : undefined);
-
-function sleep(clock: Clock, waitMs: number, signal: AbortSignal | undefined): Promise<void> {
-  signal?.throwIfAborted();
-  return new Promise((resolve, reject) => {
-    const abort = (): void => {
-      stop();
-      reject(signal!.reason);
-    };
-    const stop = clock.schedule(waitMs, () => {
-      signal?.removeEventListener('abort', abort);
-      resolve();
-    });
-    signal?.addEventListener('abort', abort, { once: true });
-  });
-}
 
 /**
  * Returns a `fetch` that consumes a limit before each call.
@@ -149,7 +134,7 @@ export function limitFetch<P extends Policies>(
   };
 }
 
-/** Returns a 429 response like the API's, or throws. */
+/** Returns a 429 response, or throws, see `onDenied`. */
 function denied(waitMs: number, onDenied: 'respond' | 'throw'): Response {
   if (onDenied === 'throw') {
     const what = 'a call within the limit';

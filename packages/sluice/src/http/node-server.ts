@@ -11,7 +11,7 @@ export type AddressFinder<R> = (request: R) => string | undefined;
 
 type HeaderReader<R> = (request: R, name: string) => string | undefined;
 
-/** Describes a Node request, wrapped by a framework or not. */
+/** Describes a Node request, which a framework may have wrapped. */
 export class NodeRequestInfo<R> implements RequestInfo<R> {
   readonly request: R;
   /** Read in the constructor, because a closed socket no longer has its address. */
@@ -52,7 +52,7 @@ export class NodeRequestInfo<R> implements RequestInfo<R> {
   }
 }
 
-/** Returns a function that warns once that `setting` trusts every proxy, and advises a value. */
+/** Returns a function that emits one warning: `setting` trusts every proxy. Set it to `advice`. */
 export function trustWarning(
   setting: string,
   advice: string,
@@ -74,7 +74,7 @@ export function setHeaders(response: ServerResponse, { headers }: RequestDecisio
   if (headers.length === 0) return;
   try {
     const isFirst = response.getHeader(headers[0][0]) === undefined;
-    // Not `[name, value]`: array destructuring runs the iterator protocol for each header.
+    // Not `[name, value]`, which would run the array iterator for each header.
     for (const { 0: name, 1: value } of headers) {
       response.setHeader(name, isFirst ? value : appendToList(response.getHeader(name), value));
     }
@@ -83,7 +83,7 @@ export function setHeaders(response: ServerResponse, { headers }: RequestDecisio
   }
 }
 
-/** Sends the response to a request that does not pass, unless the application has sent one. */
+/** Sends the response to a request that does not pass, unless a response has been sent. */
 export function sendRejection(
   response: ServerResponse,
   { status, contentType, body }: Rejection,
@@ -113,7 +113,7 @@ export function settleOnEnd<R>(
   if (isDestroyed(response)) end(response.writableFinished);
 }
 
-/** HTTP/2 responses have the state on their stream. */
+/** Whether the connection is closed. HTTP/2 responses have this state on their stream. */
 function isDestroyed(response: ServerResponse): boolean {
   const { stream = response } = response as { stream?: { destroyed?: boolean } };
   return stream.destroyed === true;

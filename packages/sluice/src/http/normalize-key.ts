@@ -1,15 +1,15 @@
 /**
- * Normalizes keys for the limiter. Keys above its length limit, such as long tokens, are replaced
- * by their SHA-256. It is implemented here because not every platform has `node:crypto`, and
+ * Normalizes keys for the limiter. Keys above the maximum length, such as long tokens, are replaced
+ * by their SHA-256. SHA-256 is implemented here, because not every platform has `node:crypto`, and
  * `crypto.subtle` is asynchronous.
  */
 import { joinKey, type Key, MAX_KEY_LENGTH } from '../key.ts';
 
-/** Returns a key that the limiter accepts. User ids are often numbers. */
+/** Returns a key that the limiter accepts. Accepts numbers, because user ids are often numbers. */
 export function normalizeKey(key: Key | number): Key {
   if (typeof key === 'number') return String(key);
   const text = Array.isArray(key) ? joinKey(...key) : key;
-  // The limiter rejects other types.
+  // A value of another type is returned unchanged: the limiter rejects it.
   if (typeof text !== 'string' || text.length <= MAX_KEY_LENGTH) return text as Key;
   return `sha256:${sha256(text)}`;
 }
@@ -34,7 +34,10 @@ const INITIAL_STATE = Int32Array.from(PRIMES.slice(0, 8), (prime) => fraction(Ma
 
 const rotate = (word: number, bits: number): number => (word >>> bits) | (word << (32 - bits));
 
-/** Returns the SHA-256 of the UTF-16 text in hexadecimal. UTF-8 cannot encode lone surrogates. */
+/**
+ * Returns the SHA-256 of a text in hexadecimal. Hashes UTF-16, because UTF-8 cannot encode lone
+ * surrogates.
+ */
 export function sha256(text: string): string {
   const bytes = padded(text);
   const state = Int32Array.from(INITIAL_STATE);
@@ -56,7 +59,7 @@ function padded(text: string): DataView {
   return bytes;
 }
 
-/** Processes one block. */
+/** Adds one block of the text to the state of the hash. */
 function mix(state: Int32Array, words: Int32Array, bytes: DataView, from: number): void {
   let [a, b, c, d, e, f, g, h] = state;
   for (let round = 0; round < ROUNDS; round++) {

@@ -1,9 +1,9 @@
-/** The options of `rateLimit` that all adapters share, as given and as resolved. */
+/** The options of `rateLimit` that all adapters share, before and after validation. */
 import type { Limiter } from '../api.ts';
 import type { Decision } from '../decision.ts';
 import type { Key } from '../key.ts';
 import type { LimiterCore } from '../limiter.ts';
-import type { FailureAction, PolicyOptions } from '../policy.ts';
+import type { ConcurrencyPolicyOptions, FailureAction, WindowPolicyOptions } from '../policy.ts';
 import type { Store } from '../store.ts';
 import type { AddressOptions } from './client-address.ts';
 import type { HeaderForm } from './headers.ts';
@@ -37,11 +37,12 @@ type LongUnit = 'sec' | 'second' | 'min' | 'minute' | 'hour' | 'day' | 'week';
  * The length of a window: milliseconds, or a whole number and a unit without a space, such as
  * `'90s'` or `'15min'`.
  */
-// Not `${number}`, which accepts a space after the number: '1 hour'.
+// Not `${number}`, which would also accept a space after the number, as in '1 hour'.
 export type Window = number | Unit | `${bigint}${Unit}`;
 
 /** One limit on requests. */
-export interface RequestLimit<R> extends Omit<PolicyOptions, 'limit' | 'window' | 'costs'> {
+export interface RequestLimit<R>
+  extends Omit<WindowPolicyOptions, 'limit' | 'window' | 'costs' | 'block'> {
   /**
    * The policy's name in headers, reports and the store. Default `'default'`; for the second of
    * several limits `'default-2'`, and so on. Limiters on one store share counters if they have the
@@ -51,8 +52,8 @@ export interface RequestLimit<R> extends Omit<PolicyOptions, 'limit' | 'window' 
    */
   readonly name?: string;
   /**
-   * Requests, or cost, admitted per window. A function returns it for each request. Required,
-   * unless the options have `limits` or `limiter`.
+   * Requests, or cost, admitted per window. A function returns the limit for each request.
+   * Required, unless the options have `limits` or `limiter`.
    *
    * @example limit: 100
    * @example limit: (request) => (request.user.isPro ? 1000 : 100)
@@ -74,19 +75,44 @@ export interface RequestLimit<R> extends Omit<PolicyOptions, 'limit' | 'window' 
    */
   readonly key?: KeySource<R>;
   /**
-   * Cost of a request. Default 1. A request of cost 0 passes and is not charged, also not by
-   * `settle`; its headers report the limit.
+   * Cost of a request. Default 1. A request of cost 0 passes and is never charged, not even by
+   * `settle`. Its response still has the rate-limit headers.
    *
    * @example cost: (request) => (request.method === 'GET' ? 1 : 5)
    */
   readonly cost?: number | ((request: R) => Maybe<number>);
   /**
    * Shadow mode: the limit is checked and reported to `onShadow`, but never denies. Default false.
-   * Beside `limits`, `true` applies to all of them.
+   * If set beside `limits`, `true` applies to all of them.
    *
    * @example shadow: true
    */
   readonly shadow?: boolean;
+}
+
+/** A limit on the requests that are handled at the same time. */
+export interface ConcurrencyLimit<R>
+  extends Pick<RequestLimit<R>, 'name' | 'key' | 'cost' | 'shadow'> {
+  /**
+   * Requests, or cost, handled at the same time: from the request to the end of its response.
+   * Beside `limit`, both apply. Default: unlimited.
+   *
+   * @example concurrency: 50
+   */
+  readonly concurrency: number;
+  /**
+   * How long a request counts if its process dies. It is renewed while the response lasts.
+   * Default `'30s'`.
+   *
+   * @example lease: '1m'
+   */
+  readonly lease?: Window;
+  /**
+   * What to do if the store cannot decide. Default: the store's action.
+   *
+   * @example onFailure: 'local'
+   */
+  readonly onFailure?: FailureAction;
 }
 
 /** One limit on requests by a policy of the option `limiter`. */
@@ -110,10 +136,13 @@ export interface ResponseOutcome<R> {
 }
 
 /**
- * Options of `rateLimit`. Set `limit` for one limit, `limits` for several, or `limiter` for those
- * of an existing limiter.
+ * Options of `rateLimit`. Set `limit`, `concurrency` or both; `limits` for several limits; or
+ * `limiter` to use the policies of an existing limiter.
  */
-export interface RequestOptions<R> extends AddressOptions, Partial<RequestLimit<R>> {
+export interface RequestOptions<R>
+  extends AddressOptions,
+    Partial<RequestLimit<R>>,
+    Pick<Partial<ConcurrencyLimit<R>>, 'concurrency' | 'lease'> {
   /**
    * Several limits, checked atomically: all are charged, or none. Default: one, by `limit`.
    *
@@ -123,7 +152,7 @@ export interface RequestOptions<R> extends AddressOptions, Partial<RequestLimit<
    *   { name: 'day', limit: 10_000, window: '1d' },
    * ]
    */
-  readonly limits?: readonly (RequestLimit<R> | PolicyLimit<R>)[];
+  readonly limits?: readonly (RequestLimit<R> | ConcurrencyLimit<R> | PolicyLimit<R>)[];
   /**
    * A limiter to use, whose policies and store replace `limit`, `window`, `store` and the like.
    * Set `policy`, or `limits` with a `policy` in each. Default: a new limiter.
@@ -167,8 +196,8 @@ export interface RequestOptions<R> extends AddressOptions, Partial<RequestLimit<
   readonly deny?: readonly string[];
   /**
    * Which requests count: all, those that failed (status 400 and above, or disconnected), or those
-   * that succeeded. Default `'all'`. The others are charged and then refunded, so concurrent
-   * requests cannot exceed the limit.
+   * that succeeded. Default `'all'`. Requests that do not count are charged when they arrive and
+   * refunded when they end, so that concurrent requests cannot exceed the limit.
    *
    * @example count: 'failures' // failed logins
    */
@@ -206,7 +235,7 @@ export interface RequestOptions<R> extends AddressOptions, Partial<RequestLimit<
 export interface ResolvedLimit<R> {
   readonly name: string;
   /** The policy's options; undefined for a policy of `limiter`. */
-  readonly policy: Omit<PolicyOptions, 'limit'> | undefined;
+  readonly policy: Omit<WindowPolicyOptions, 'limit'> | ConcurrencyPolicyOptions | undefined;
   readonly limit: RequestLimit<R>['limit'] | undefined;
   readonly key: KeySource<R>;
   readonly cost: number | ((request: R) => Maybe<number>);
@@ -227,7 +256,7 @@ export interface ResolvedOptions<R> {
   readonly settle: RequestOptions<R>['settle'] | undefined;
   readonly onDecision: RequestOptions<R>['onDecision'] | undefined;
   readonly onShadow: RequestOptions<R>['onShadow'] | undefined;
-  /** Whether a response was a success. Undefined: by its status. */
+  /** Returns whether a request succeeded. If undefined, the status of the response decides. */
   readonly succeeded: ((outcome: ResponseOutcome<R>) => Maybe<boolean>) | undefined;
   readonly forms: readonly HeaderForm[];
 }

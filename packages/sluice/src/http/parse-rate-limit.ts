@@ -1,9 +1,9 @@
 /**
  * Parses the rate-limit headers of a response: every form that `headers.ts` writes, and the similar
- * ones of GitHub, OpenAI and others.
+ * headers of GitHub, OpenAI and other APIs.
  *
- * Headers are untrusted. A malformed header is ignored as a whole, as the IETF draft requires, and
- * the others still apply. Parsing never throws and takes linear time.
+ * Headers are untrusted. A malformed header is ignored as a whole, as the IETF draft requires. The
+ * other headers still apply. Parsing never throws and takes linear time.
  */
 import { isInteger, isRecord } from '../errors.ts';
 import type { HeaderForm } from './headers.ts';
@@ -20,8 +20,8 @@ export interface ParsedLimit {
   readonly limit?: number;
   readonly remaining: number;
   /**
-   * Time until more is available. Missing if the response does not contain it, or contains a point
-   * in time and the option `nowMs` is not set.
+   * Time until more is available. Missing if the response does not contain it. Also missing if the
+   * response contains a point in time but the option `nowMs` is not set.
    */
   readonly resetAfterMs?: number;
 }
@@ -50,16 +50,16 @@ export interface ParseOptions {
 
 type Reader = (name: string) => string | undefined;
 
-/** Longer values are ignored. Servers and proxies reject them too. */
+/** Longer headers are ignored. Servers and proxies reject them too. */
 const MAX_VALUE_LENGTH = 8192;
-/** `X-RateLimit-Reset` below this is seconds from now; from here on, seconds since the epoch. */
+/** `X-RateLimit-Reset` is seconds from now if below this number, else seconds since the epoch. */
 const FIRST_EPOCH_S = 1e8;
-/** From here on, milliseconds since the epoch. */
+/** From this number on, `X-RateLimit-Reset` is milliseconds since the epoch. */
 const FIRST_EPOCH_MS = 1e11;
 
 /**
- * Converts seconds to a safe integer of ms, rounded up. Rounds to microseconds first, because a
- * floating-point error would otherwise round up to a whole millisecond.
+ * Converts seconds to a safe integer of ms, rounded up. Rounds to microseconds first. Otherwise a
+ * tiny floating-point error would add a whole millisecond.
  */
 function inMs(seconds: number): number {
   const ms = Number.isInteger(seconds) ? seconds * 1000 : Math.round(seconds * 1e6) / 1000;
@@ -163,7 +163,7 @@ function membersOf(text: string | undefined, kind: 'list' | 'dictionary'): Membe
 
 // --- The forms. Each function returns undefined if the header is missing or malformed. ---
 
-/** Maps all members. Returns undefined if one is mapped to undefined. */
+/** Maps all members. Returns undefined if any member is mapped to undefined. */
 function every<T>(
   members: readonly Member[] | undefined,
   map: (member: Member) => T | undefined,
@@ -183,7 +183,7 @@ function nameOf(wire: string): string {
   return name !== undefined && wireName(name) === wire ? name : wire;
 }
 
-/** `"burst";q=100;w=60` as of draft 8, `100;w=60` before. */
+/** Parses a policy: `"burst";q=100;w=60` from draft 8 on, `100;w=60` in earlier drafts. */
 function policyOf({ value, parameters }: Member): ParsedPolicy | undefined {
   const named = typeof value === 'string';
   const limit = named ? parameters.get('q') : value;
@@ -197,7 +197,7 @@ function policyOf({ value, parameters }: Member): ParsedPolicy | undefined {
   };
 }
 
-/** `"burst";r=50;t=30`. */
+/** Parses a limit of the current draft: `"burst";r=50;t=30`. */
 function draftLimitOf({ value, parameters }: Member): ParsedLimit | undefined {
   const remaining = parameters.get('r');
   const untilS = optional(parameters.get('t'), 0);
@@ -206,7 +206,7 @@ function draftLimitOf({ value, parameters }: Member): ParsedLimit | undefined {
   return { name: nameOf(value), remaining, ...field('resetAfterMs', resetAfterMs) };
 }
 
-/** `limit=100, remaining=50, reset=30`, where `remaining` is optional. */
+/** Parses draft 7: `limit=100, remaining=50, reset=30`, where `remaining` is optional. */
 function draft7Limits(text: string | undefined): ParsedLimit[] | undefined {
   const members = membersOf(text, 'dictionary');
   if (members === undefined) return undefined;
@@ -244,7 +244,7 @@ function plainNumber(text: string | undefined): number | undefined {
 
 const UNIT_S = { d: 86_400, h: 3600, m: 60, s: 1, ms: 0.001 };
 
-/** `1s`, `6m0s`, `2m59.56s`, `12ms`. */
+/** Parses a duration such as `1s`, `6m0s`, `2m59.56s` or `12ms`. */
 function durationMs(text: string): number | undefined {
   if (!/^(?:\d{1,9}(?:\.\d{1,9})?(?:ms|[dhms])){1,5}$/.test(text)) return undefined;
   let seconds = 0;
@@ -254,7 +254,7 @@ function durationMs(text: string): number | undefined {
   return inMs(seconds);
 }
 
-/** Parses a duration, seconds from now, or a time. */
+/** Returns the time until the reset, from a duration, seconds from now, or a point in time. */
 function legacyResetMs(text: string | undefined, nowMs: number | undefined): number | undefined {
   const value = plainNumber(text);
   if (value === undefined) return text === undefined ? undefined : durationMs(text);
@@ -263,7 +263,7 @@ function legacyResetMs(text: string | undefined, nowMs: number | undefined): num
   return Math.max(0, (value < FIRST_EPOCH_MS ? inMs(value) : Math.ceil(value)) - nowMs);
 }
 
-/** `X-RateLimit-Remaining`, and OpenAI's separate headers for requests and tokens. */
+/** Parses `X-RateLimit-*`, and OpenAI's separate headers for requests and tokens. */
 function legacyLimits(read: Reader, nowMs: number | undefined): ParsedLimit[] {
   return [undefined, 'requests', 'tokens'].flatMap((name) => {
     const of = (what: string) => read(`x-ratelimit-${what}${name === undefined ? '' : `-${name}`}`);
@@ -285,7 +285,7 @@ const CLOCK = '(?<h>[01]\\d|2[0-3]):(?<m>[0-5]\\d):(?<s>[0-5]\\d|60)';
 const MONTH = `(?<month>${MONTHS.join('|')})`;
 const DAY = '(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)';
 const LONG_DAY = '(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day';
-/** The current form, and the two obsolete ones that a recipient must accept. */
+/** The current form of a date, and the two obsolete forms that a recipient must accept. */
 const HTTP_DATES = [
   `${DAY}, (?<day>\\d\\d) ${MONTH} (?<year>\\d{4}) ${CLOCK} GMT`,
   `${LONG_DAY}, (?<day>\\d\\d)-${MONTH}-(?<year>\\d\\d) ${CLOCK} GMT`,
@@ -319,7 +319,7 @@ function retryAfterMs(text: string | undefined, nowMs: number | undefined): numb
 
 // --- All headers ---
 
-/** Joins the lines of a header. Returns undefined if it is missing or too long. */
+/** Joins the lines of a header. Returns undefined if the header is missing or too long. */
 function lineOf(value: unknown): string | undefined {
   const lines: unknown[] = Array.isArray(value) ? value : [value];
   let length = 0;

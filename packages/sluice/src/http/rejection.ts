@@ -10,7 +10,7 @@ import { expected } from '../errors.ts';
 import { type HeaderReport, shownLimits, waitMs } from './header-report.ts';
 
 export interface RejectionInput {
-  /** The denied decision; undefined if the store threw and there is none. */
+  /** The denied decision. Undefined if there is no decision because the store threw. */
   readonly report?: HeaderReport | undefined;
   /** The decision's `degraded`. */
   readonly degraded?: Degraded | undefined;
@@ -27,7 +27,7 @@ export interface Rejection {
 
 const TYPES = 'https://iana.org/assignments/http-problem-types';
 
-/** The constant start of each body, serialized once. */
+/** The constant start of each body. Avoids serializing it for each response. */
 const BODY_STARTS = {
   429: bodyStart(429, 'quota-exceeded', 'Quota Exceeded'),
   503: bodyStart(503, 'temporary-reduced-capacity', 'Temporary Reduced Capacity'),
@@ -47,7 +47,7 @@ export function rejection({ report, degraded, instance }: RejectionInput): Rejec
   const wait = report === undefined ? 0 : waitMs(report);
   const occurrence = instance === undefined ? '' : `,"instance":${JSON.stringify(instance)}`;
   const policies = JSON.stringify(violated.map(({ policy }) => policy));
-  // More precise than Retry-After, which has whole seconds. Omitted if the wait is unknown.
+  // In ms, more precise than Retry-After in seconds. Omitted if the wait is unknown.
   const after = wait > 0 && Number.isFinite(wait) ? `,"retry-after-ms":${wait}` : '';
   const body = `${BODY_STARTS[status]}${occurrence},"violated-policies":${policies}${after}}`;
   return { status, contentType: 'application/problem+json', body };

@@ -1,4 +1,5 @@
-/** Checks limits for requests: evaluates keys, costs and limits, which may be functions. */
+/** Checks the limits of requests. Evaluates keys, costs and limits, which may be functions. */
+import { isConcurrency } from '../algorithms/index.ts';
 import type { Limiter, Policies, SyncLimiter } from '../api.ts';
 import { systemClock } from '../clock.ts';
 import { type CheckResult, type Decision, DecisionRecord, jointDecision } from '../decision.ts';
@@ -13,7 +14,7 @@ import { normalizeKey } from './normalize-key.ts';
 import type { KeySource, ResolvedLimit, ResolvedOptions } from './options.ts';
 import type { RequestInfo } from './request-decision.ts';
 
-/** A decision, with the limits that functions returned for the request, by policy. */
+/** A decision, and the limits by policy that functions returned for the request. */
 export interface Checked {
   readonly decision: Decision;
   readonly dynamicLimits: ReadonlyMap<string, number>;
@@ -29,6 +30,8 @@ export const NO_DYNAMIC_LIMITS: ReadonlyMap<string, number> = new Map();
 
 export class RequestChecks<R> {
   readonly limiter: Limiter<Policies>;
+  /** The limits on requests that are handled at the same time. */
+  readonly concurrency: ReadonlySet<string>;
   /** Whether `checkSync` can be used: the store is synchronous and no option is a function. */
   readonly isSync: boolean;
   /** The window of each limit, by name. */
@@ -48,6 +51,9 @@ export class RequestChecks<R> {
     this.windowsMs = new Map(
       limits.map(({ name }) => [name, limiter.policies.policy(name).windowMs]),
     );
+    this.concurrency = new Set(
+      limits.map(({ name }) => name).filter((name) => isConcurrency(limiter.policies.policy(name))),
+    );
     this.isSync = 'decideSync' in limiter.store && limits.every(isStatic);
   }
 
@@ -58,8 +64,9 @@ export class RequestChecks<R> {
   }
 
   #policyOf({ name, limit, policy }: ResolvedLimit<R>): PolicyOptions {
+    if (policy && 'concurrency' in policy) return policy;
     if (typeof limit !== 'function') return { ...policy!, limit: limit === 0 ? 1 : limit! };
-    // Outside of a check, as in `inspect`, there is no request to determine the limit.
+    // Outside of a check, as in `inspect`, no request determines the limit, so it is 1.
     const limitOf = (): number =>
       this.#dynamicLimits.has(name) ? this.#dynamicLimits.get(name)! : 1;
     return { ...policy!, limit: limitOf };
@@ -71,7 +78,7 @@ export class RequestChecks<R> {
     const { name, key, cost } = limits[0];
     try {
       if (limits.length > 1) return limiter.checkSync(this.#staticChecks(limits, info));
-      // The limiter validates options on every call, so the default cost is not passed.
+      // The default cost is not passed, which avoids the validation of options on every call.
       const options = cost === 1 ? undefined : { cost: cost as number };
       return limiter.checkSync(name, normalizeKey(this.#keyOf(key, info) as Key), options);
     } catch (error) {
@@ -109,7 +116,7 @@ export class RequestChecks<R> {
     const decision = charged.length > 0 ? await this.#charge(charged, dynamicLimits) : undefined;
     if (free.length === 0) return { decision: decision!, dynamicLimits };
     this.#dynamicLimits = dynamicLimits;
-    // A free request passes whatever the state of the store is, so a failure cannot deny it.
+    // A request of cost 0 always passes, so a failure of the store must not deny it.
     const peeked = await this.limiter.peek(free, { onFailure: 'allow' });
     return { decision: withFreeLimits(decision, peeked, checks), dynamicLimits };
   }
@@ -117,11 +124,24 @@ export class RequestChecks<R> {
   #charge(checks: readonly Check[], dynamicLimits: Checked['dynamicLimits']): Promise<Decision> {
     const onFailure = this.#onFailure;
     const [{ policy, key, cost }] = checks;
-    // No await between this line and the check, so no other request can replace the limits.
+    // There is no `await` until the limiter reads the limits, so no other request replaces them.
     this.#dynamicLimits = dynamicLimits;
     return checks.length > 1
       ? this.limiter.check(checks, { onFailure }).catch(throwWithStatus)
       : this.limiter.check(policy, key, { cost, onFailure }).catch(throwWithStatus);
+  }
+
+  /** Renews the holds of admitted checks until the returned function releases them. */
+  keep(checked: readonly Checked[]): () => void {
+    const limiter = this.limiter as unknown as LimiterCore;
+    const releases = checked.map(({ decision, dynamicLimits }) => {
+      if (decision.receipt === undefined) return () => {};
+      this.#dynamicLimits = dynamicLimits;
+      return limiter.keep(decision);
+    });
+    return () => {
+      for (const release of releases) release();
+    };
   }
 
   /** Adjusts the cost of earlier checks to `cost`. */
@@ -140,7 +160,7 @@ export class RequestChecks<R> {
     if (typeof source === 'function') return source(info.request);
     if (source !== 'address') {
       const value = info.header(source.header);
-      // The prefix keeps a header with an address in it from consuming that address's limit.
+      // With this prefix, a header that contains an address does not use the limit of that address.
       if (value !== undefined && value !== '') return ['header', value];
     }
     return this.#clients.of(info);
@@ -153,7 +173,7 @@ function isStatic<R>({ limit, key, cost, shadow }: ResolvedLimit<R>): boolean {
 }
 
 /**
- * Denies a request under a limit of 0. The store is not called. The client is asked to wait for a
+ * Returns the denial of a request whose limit is 0. The store is not called. `retryAfterMs` is one
  * window, because the limit may be higher by then.
  */
 function denialOf({ policy, key, cost }: Check, windowMs: number): Decision {
@@ -163,8 +183,8 @@ function denialOf({ policy, key, cost }: Check, windowMs: number): Decision {
 }
 
 /**
- * Adds the limits for which a request is free (cost 0) to the decision of the others. They are
- * shown, but neither deny the request nor have a charge in the receipt.
+ * Adds the limits for which the cost of a request is 0 to the decision of the other limits. The
+ * added limits are shown in headers, but neither deny the request nor have a charge in the receipt.
  */
 function withFreeLimits(
   decision: Decision | undefined,

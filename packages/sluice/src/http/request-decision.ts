@@ -24,8 +24,10 @@ export interface RequestDecision<R> {
   /** The decisions of the shadow limits. */
   readonly shadow: readonly Decision[];
   /**
-   * Adjusts the charge to the outcome; call it when the response has ended. Undefined if the charge
-   * does not depend on the outcome.
+   * Adjusts the charge to the outcome, and releases the holds of concurrency limits unless
+   * `isStreaming`; call it when the response has ended. Undefined if there is nothing to adjust.
    */
-  readonly settle: ((outcome: ResponseOutcome<R>) => void) | undefined;
+  readonly settle: ((outcome: ResponseOutcome<R>, isStreaming?: boolean) => void) | undefined;
+  /** Releases the holds of concurrency limits. Undefined if there are none. */
+  readonly release: (() => void) | undefined;
 }

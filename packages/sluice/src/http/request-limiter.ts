@@ -1,4 +1,4 @@
-/** Decides requests for all adapters: skip, network lists, enforced limits, shadow limits. */
+/** Decides requests for all adapters, by `skip`, network lists, enforced and shadow limits. */
 import type { Limiter, Policies } from '../api.ts';
 import type { Decision } from '../decision.ts';
 import { emitWarning, type Warning, warnOnError } from '../warning.ts';
@@ -20,6 +20,7 @@ const PASSES: RequestDecision<unknown> = {
   decision: undefined,
   shadow: NO_SHADOW,
   settle: undefined,
+  release: undefined,
 };
 
 const FORBIDDEN: Rejection = {
@@ -67,11 +68,11 @@ export class RequestLimiter<R> {
   readonly limiter: Limiter<Policies>;
   /** The window of each limit, by name. */
   readonly windowsMs: ReadonlyMap<string, number>;
-  /** Whether decisions may have `settle`, so that an adapter has to observe responses. */
+  /** Whether decisions may have `settle`, for which an adapter has to observe responses. */
   readonly settles: boolean;
   /**
-   * Decides a request. Returns a promise only if the store or a function among the options needs
-   * one: a synchronous decision saves the server several promises per request.
+   * Decides a request. Returns a promise only if the store is asynchronous or an option is a
+   * function. A synchronous decision avoids several promises per request.
    */
   readonly decide: (info: RequestInfo<R>) => RequestDecision<R> | Promise<RequestDecision<R>>;
   readonly #options: ResolvedOptions<R>;
@@ -85,11 +86,12 @@ export class RequestLimiter<R> {
   readonly #output: DecisionOutput;
   readonly #onDecision: Listener<R> | undefined;
   readonly #onShadow: Listener<R> | undefined;
+  /** Whether a limit is on requests that are handled at the same time. */
+  readonly #holds: boolean;
   readonly #onSettleError: (error: unknown) => void;
 
   constructor(options: ResolvedOptions<R>) {
     this.#options = options;
-    this.settles = options.count !== 'all' || options.settle !== undefined;
     this.#clients = clientKeys(options.address);
     this.#allow = readNetworks(options.allow, '`allow`');
     this.#deny = readNetworks(options.deny, '`deny`');
@@ -103,11 +105,15 @@ export class RequestLimiter<R> {
     const callbacks = options.succeeded === undefined ? 'settle' : 'requestWasSuccessful or settle';
     this.#onSettleError = reporter(callbacks, onWarning);
     this.#checks = new RequestChecks(options, this.#clients);
-    this.limiter = this.#checks.limiter;
+    const { limiter, concurrency } = this.#checks;
+    this.limiter = limiter;
+    this.#holds = concurrency.size > 0;
+    this.settles = this.#holds || options.count !== 'all' || options.settle !== undefined;
     this.windowsMs = this.#checks.windowsMs;
     const windows = this.#enforced.map(({ name }): [string, number] => [
       name,
-      this.windowsMs.get(name)!,
+      // A concurrency limit has no window.
+      concurrency.has(name) ? 0 : this.windowsMs.get(name)!,
     ]);
     this.#output = new DecisionOutput(new Map(windows), options.forms);
     const isSync = this.#checks.isSync && options.skip === undefined;
@@ -140,6 +146,7 @@ export class RequestLimiter<R> {
     );
   }
 
+  /** Returns the decision for a client in `allow` or `deny`, or undefined if it is in neither. */
   #listed(info: RequestInfo<R>): RequestDecision<R> | undefined {
     const address = this.#clients.addressOf(info);
     if (address === undefined) return undefined;
@@ -166,18 +173,24 @@ export class RequestLimiter<R> {
     shadow: readonly Decision[],
   ): RequestDecision<R> {
     const passes = decision === undefined || decision.allowed;
+    const release = passes && this.#holds ? this.#checks.keep(checked) : undefined;
     return {
       passes,
       headers: decision === undefined ? [] : this.#output.headers(decision),
       rejection: passes ? undefined : this.#output.rejection(decision),
       decision,
       shadow,
-      settle: passes && this.settles ? this.#settlement(checked) : undefined,
+      settle: passes && this.settles ? this.#settlement(checked, release) : undefined,
+      release,
     };
   }
 
-  #settlement(checked: readonly Checked[]): (outcome: ResponseOutcome<R>) => void {
-    return (outcome) => {
+  #settlement(
+    checked: readonly Checked[],
+    release: (() => void) | undefined,
+  ): NonNullable<RequestDecision<R>['settle']> {
+    return (outcome, isStreaming) => {
+      if (!isStreaming) release?.();
       // The response has been sent, so a failure of the store can no longer be reported.
       this.#settle(checked, outcome).catch(() => {});
     };

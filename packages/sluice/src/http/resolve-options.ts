@@ -10,10 +10,11 @@ import {
   type ExpressRateLimitOptions,
   headerFormsOf,
   withSluiceNames,
-} from './express-rate-limit.ts';
+} from './compat/express-rate-limit.ts';
 import { warnOfHeaderKeys } from './header-keys.ts';
 import { headerForms } from './headers.ts';
 import type {
+  ConcurrencyLimit,
   KeySource,
   PolicyLimit,
   RequestLimit,
@@ -24,11 +25,19 @@ import type {
 
 type GivenOptions<R> = RequestOptions<R> & ExpressRateLimitOptions<R>;
 
-/** Options of a single limit that the entries of `limits` have instead. */
+/** Options of a single limit. If `limits` is set, they must be in its entries instead. */
 const POLICY_FIELDS = ['name', 'window', 'algorithm', 'buckets', 'burst', 'key', 'cost'] as const;
 const POLICY_LIMIT_FIELDS = ['policy', 'key', 'cost', 'shadow'] as const;
 const LIMIT_FIELDS = ['limit', ...POLICY_FIELDS, 'shadow', 'onFailure'];
-const SINGLE_LIMIT_FIELDS = [...POLICY_FIELDS, 'policy', 'windowMs', 'keyGenerator', 'identifier'];
+const CONCURRENCY_FIELDS = ['concurrency', 'lease'] as const;
+const CONCURRENCY_LIMIT_FIELDS = [
+  ...CONCURRENCY_FIELDS,
+  ...['name', 'key', 'cost', 'shadow', 'onFailure'],
+];
+const SINGLE_LIMIT_FIELDS = [
+  ...[...POLICY_FIELDS, ...CONCURRENCY_FIELDS],
+  ...['policy', 'windowMs', 'keyGenerator', 'identifier'],
+];
 const REQUEST_FIELDS = [
   ...['limits', 'limiter', 'policy', 'store', 'skip', 'allow', 'deny', 'count', 'settle'],
   ...['headers', 'onDecision', 'onShadow'],
@@ -36,7 +45,7 @@ const REQUEST_FIELDS = [
 /** Options that the policies and the store of `limiter` replace. */
 const REPLACED_FIELDS = [
   ...['limit', 'max', 'name', 'identifier', 'window', 'windowMs', 'store'],
-  ...['algorithm', 'buckets', 'burst'],
+  ...['algorithm', 'buckets', 'burst', ...CONCURRENCY_FIELDS],
 ];
 /** Options that are functions, in any adapter. */
 const FUNCTION_FIELDS = [
@@ -116,12 +125,29 @@ function resolveKey<R>(key: KeySource<R>): KeySource<R> {
   return reject("`key` to be 'address', { header: 'name' } or a function", key);
 }
 
-function resolveLimit<R>(given: RequestLimit<R>, defaultName: string): ResolvedLimit<R> {
+function resolveLimit<R>(
+  given: RequestLimit<R> | ConcurrencyLimit<R>,
+  defaultName: string,
+): ResolvedLimit<R> {
+  if ('concurrency' in given) return resolveConcurrency(given, defaultName);
   checkOptionNames(given, LIMIT_FIELDS);
   const { name = defaultName, limit, key, cost, shadow, ...rest } = given;
   const policy = { ...rest, window: rest.window === undefined ? '1m' : rest.window };
-  if (typeof name !== 'string' || name === '') reject('`name` to be a non-empty string', name);
-  return { name, policy, limit, ...resolveUse(given) };
+  return { name: checkName(name), policy, limit, ...resolveUse(given) };
+}
+
+function resolveConcurrency<R>(given: ConcurrencyLimit<R>, defaultName: string): ResolvedLimit<R> {
+  checkOptionNames(given, CONCURRENCY_LIMIT_FIELDS);
+  const { name = defaultName, key, cost, shadow, ...policy } = given;
+  if (!isInteger(policy.concurrency, 1)) {
+    throw expected('ERR_INVALID_LIMIT', '`concurrency` to be an integer >= 1', policy.concurrency);
+  }
+  return { name: checkName(name), policy, limit: undefined, ...resolveUse(given) };
+}
+
+function checkName(name: unknown): string {
+  if (typeof name === 'string' && name !== '') return name;
+  return reject('`name` to be a non-empty string', name);
 }
 
 /** Resolves a limit by a policy of `limiter`, which validates the name. */
@@ -131,7 +157,7 @@ function resolvePolicyLimit<R>(given: PolicyLimit<R>): ResolvedLimit<R> {
   return { name, policy: undefined, limit: undefined, ...resolveUse(given) };
 }
 
-/** Resolves the options that limits of both kinds have. */
+/** Resolves the options that both kinds of limits have. */
 function resolveUse<R>(
   given: Pick<RequestLimit<R>, 'key' | 'cost' | 'shadow'>,
 ): Pick<ResolvedLimit<R>, 'key' | 'cost' | 'shadow'> {
@@ -143,24 +169,37 @@ function resolveUse<R>(
   return { key: resolveKey(key), cost, shadow };
 }
 
-/** Resolves the limits of `options`: the entries of `limits`, or the one beside them. */
+/** Resolves the limits of `options`: the entries of `limits`, or the single limit. */
 function resolveLimits<R>(options: RequestOptions<R>): readonly ResolvedLimit<R>[] {
-  const { limiter, limit, limits, shadow: isShadow = false } = options;
-  const own = limiter
-    ? [picked(options, POLICY_LIMIT_FIELDS)]
-    : [{ ...picked(options, POLICY_FIELDS), limit }];
+  const { limiter, limits, shadow: isShadow = false } = options;
+  const own = limiter ? [picked(options, POLICY_LIMIT_FIELDS)] : ownLimits(options);
   const first = limiter ? '' : defaultName(options.store);
   const entries = (limits ?? own) as readonly { shadow?: boolean; key?: KeySource<R> }[];
   const resolved = entries.map((each, index) => {
     const given = { ...each, shadow: isShadow || (each.shadow ?? false) };
     if (limiter !== undefined) return resolvePolicyLimit(given as PolicyLimit<R>);
-    const name = index === 0 ? first : `${first}-${index + 1}`;
+    const name = index === 0 ? first : `${first}-${limits ? index + 1 : 'concurrency'}`;
     return resolveLimit(given as RequestLimit<R>, name);
   });
   if (!isShadow) warnOfHeaderKeys(entries, options.onWarning);
   const names = resolved.map(({ name }) => name);
   if (new Set(names).size < names.length) reject('a unique `name` for each limit', names.join(' '));
   return resolved;
+}
+
+/** Returns the limits of options without `limits`: by `limit`, `concurrency` or both. */
+function ownLimits<R>(options: RequestOptions<R>): object[] {
+  const { limit, concurrency, name } = options;
+  if (concurrency === undefined) {
+    return [{ ...picked(options, POLICY_FIELDS), ...picked(options, ['lease']), limit }];
+  }
+  const held = picked(options, [...CONCURRENCY_FIELDS, 'key']);
+  // The cost is that of the window. A request is held once.
+  if (limit !== undefined) {
+    const second = name === undefined ? held : { ...held, name: `${name}-concurrency` };
+    return [{ ...picked(options, POLICY_FIELDS), limit }, second];
+  }
+  return [{ ...picked(options, POLICY_FIELDS), ...held }];
 }
 
 function picked<T extends object, K extends keyof T>(from: T, names: readonly K[]): Pick<T, K> {
@@ -174,17 +213,17 @@ export function resolveOptions<R>(
   adapterFields: readonly string[] = [],
 ): ResolvedOptions<R> {
   checkOptionNames(given, [
-    ...new Set([...LIMIT_FIELDS, ...REQUEST_FIELDS, ...ADDRESS_FIELDS]),
+    ...new Set([...LIMIT_FIELDS, ...CONCURRENCY_FIELDS, ...REQUEST_FIELDS, ...ADDRESS_FIELDS]),
     ...EXPRESS_RATE_LIMIT_FIELDS,
     ...adapterFields,
   ]);
   checkTypes(given);
   const options = withSluiceNames(given);
-  const { limit, limits, store, skip, allow = [], deny = [], count = 'all', settle } = options;
-  const { limiter } = options;
+  const { limits, store, skip, allow = [], deny = [], count = 'all', settle } = options;
+  const { limiter, limit = options.concurrency } = options;
   if (limiter !== undefined || usesLimiter(given)) checkLimiter(given);
   else if ((limits === undefined) === (limit === undefined)) {
-    reject('`limit` with `window`, or `limits`', limits ?? limit);
+    reject('`limit` with `window`, `concurrency`, or `limits`', limits ?? limit);
   }
   if (limits !== undefined) checkLimits(given, limits);
   return {
@@ -207,22 +246,24 @@ export function resolveOptions<R>(
 
 /** Whether options define a limit, rather than defaults for the limits of routes. */
 export function hasLimit(options: object): boolean {
-  return ['limit', 'limits', 'max', 'windowMs', 'policy'].some((name) => name in options);
+  const names = ['limit', 'limits', 'concurrency', 'max', 'windowMs', 'policy'];
+  return names.some((name) => name in options);
 }
 
 /** Validates options that define no limit. */
 export function validateShared(options: object, adapterFields: readonly string[] = []): void {
   const { limiter } = options as GivenOptions<never>;
   if (limiter !== undefined) checkLimiter({ ...options, policy: 'any' });
-  // Without the store, because resolving would use up one of its default names.
+  // Without the store, because `defaultName` would count a limiter that does not exist.
   const valid = { ...options, limit: 1, store: undefined, limiter: undefined } as never;
   const { address } = resolveOptions(valid, adapterFields);
   clientKeys(address);
 }
 
-/** Returns the shared options that apply to a route with its own limit: all but the limit. */
+/** Returns the shared options for a route with its own limit: all except the shared limit. */
 export function inherited<T extends object>(shared: T, own: object): Partial<T> {
   const excluded = ['limit', 'limits', 'max', 'window', 'windowMs', 'name', 'identifier', 'policy'];
+  excluded.push(...CONCURRENCY_FIELDS);
   excluded.push(...(usesLimiter(own) ? REPLACED_FIELDS : ['limiter']));
   if ('limits' in own) excluded.push(...SINGLE_LIMIT_FIELDS);
   if ('key' in own || 'keyGenerator' in own) excluded.push('key', 'keyGenerator');
@@ -237,7 +278,7 @@ function usesLimiter<R>({ policy, limits }: GivenOptions<R>): boolean {
   return Array.isArray(limits) && limits.some((each) => isRecord(each) && 'policy' in each);
 }
 
-/** Number of limiters without a name by store. */
+/** The number of limiters without a name, by store. */
 const unnamedLimiters = new WeakMap<Store, number>();
 
 /**

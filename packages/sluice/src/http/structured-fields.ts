@@ -13,12 +13,15 @@ export function seconds(ms: number): number {
   return ms > 0 ? Math.min(Math.ceil(ms / 1000), MAX_INTEGER) : 0;
 }
 
-/** The same for a window: at least 1, because the draft forbids 0. */
+/** Converts a window to whole seconds, rounded up. At least 1, because the draft forbids 0. */
 export function windowSeconds(windowMs: number): number {
   return Math.max(seconds(windowMs), 1);
 }
 
-/** Encodes a lone surrogate by the UTF-8 scheme, so that distinct names stay distinct. */
+/**
+ * Percent-encodes a character. Encodes also a lone surrogate, which UTF-8 does not allow, so that
+ * distinct names stay distinct.
+ */
 function percentEncoded(character: string): string {
   const unit = character.charCodeAt(0);
   if (character.length > 1 || unit < 0xd800 || unit > 0xdfff) return encodeURIComponent(character);
@@ -37,7 +40,7 @@ export function wireName(name: string): string {
 const quotedNames = new Map<string, string>();
 const MAX_CACHED_NAMES = 1024;
 
-/** Returns a policy's name as a quoted string. Cached: every response contains one. */
+/** Returns a policy's name as a quoted string. Cached, because every response contains it. */
 export function quoted(name: string): string {
   let text = quotedNames.get(name);
   if (text === undefined) {
@@ -49,8 +52,8 @@ export function quoted(name: string): string {
 }
 
 /**
- * Appends `value` to the header's current value if both are lists of policies, as with several
- * limiters in a row. Otherwise returns `value`.
+ * Appends `value` to the header's current value if both are lists of policies, which happens if a
+ * request passes several limiters. Otherwise returns `value`.
  */
 export function appendToList(current: unknown, value: string): string {
   const isList = typeof current === 'string' && current.startsWith('"') && value.startsWith('"');
@@ -61,8 +64,8 @@ export function appendToList(current: unknown, value: string): string {
 const ITEM = /("(?:[^"\\]|\\.)*")[^,]*/g;
 
 /**
- * Prepends `value` to the header's current value if both are lists of policies, and drops current
- * items with the same names: a handler may return one `Response` object several times.
+ * Prepends `value` to the header's current value if both are lists of policies. Removes current
+ * items with the same names, because a handler may return one `Response` object several times.
  */
 export function prependToList(value: string, current: string): string {
   if (!value.startsWith('"') || !current.startsWith('"')) return value;

@@ -1,16 +1,17 @@
 /**
  * Records that expire, in bounded memory.
  *
- * A record is accounted to a group, one for each policy and client, and found by its name alone, so
- * a call repeated by another client finds it. If the bytes run out, the oldest record of the group
- * with the most bytes is evicted. So of n groups, one that needs at most 1/n of the bytes loses no
- * records to the others, however many those add.
+ * Each record belongs to a group; there is one group for each policy and client. A record is found
+ * by its name alone, so a call that is repeated by another client finds it too. When the memory is
+ * full, the oldest record of the group with the most bytes is evicted. So with n groups, a group
+ * that needs at most 1/n of the bytes loses no records, however many the other groups add.
  *
- * There is no timer. Each new record deletes up to two expired ones of its group, and of another.
+ * There is no timer. With each new record, up to two expired records of its group are deleted, and
+ * up to two of one other group.
  */
 import { Heap, type HeapEntry } from '../heap.ts';
 
-/** Estimated bytes of a group. They bound the number of groups. */
+/** Estimated bytes of a group without records. Counting them bounds the number of groups. */
 const GROUP_BYTES = 300;
 const SHARDS = 64;
 
@@ -42,14 +43,14 @@ export class ExpiringRecords<T> {
   readonly #heap = new Heap<Group<T>>(({ bytes }) => -bytes);
   /** Iterates over the groups, to expire the records of one after the other. */
   #order = this.#groups.values();
-  /** As `evictedMs` of a group, for groups that were evicted themselves. */
+  /** The latest `evictedMs` of all groups that were evicted themselves. */
   #evictedMs = 0;
 
   constructor(maxBytes: number) {
     this.#freeBytes = maxBytes;
   }
 
-  /** Returns a record that may have expired. */
+  /** Returns a record, even if it has expired. */
   get(name: number): T | undefined {
     return this.#shards[name % SHARDS].get(name)?.value;
   }
@@ -88,7 +89,7 @@ export class ExpiringRecords<T> {
     while (this.#freeBytes < 0) this.#evict(this.#heap.first!);
   }
 
-  /** Deletes up to two expired records, or the group if nothing of it counts. */
+  /** Deletes up to two expired records, or the group if it is empty and has expired. */
   #expire(group: Group<T>, nowMs: number): void {
     for (let most = 2; most > 0; most--) {
       const ageMs = nowMs - (group.first?.atMs ?? group.evictedMs);
@@ -97,7 +98,7 @@ export class ExpiringRecords<T> {
   }
 
   #evict(group: Group<T>): void {
-    // An empty group is kept for its time. If all are empty, that of all groups increases instead.
+    // Keeps the time in the group, or for all groups if the group itself is deleted.
     if (group.first) group.evictedMs = Math.max(group.evictedMs, group.first.atMs + 1);
     else this.#evictedMs = Math.max(this.#evictedMs, group.evictedMs);
     this.#shrink(group);

@@ -1,6 +1,6 @@
 /**
- * Records of a store in this process that prevent counting twice: decisions by idempotency id, and
- * used receipts. Records are named by a keyed hash, so only their total bytes are limited.
+ * Records with which a store in this process prevents counting twice: decisions by idempotency id,
+ * and used receipts. The name of a record is a keyed hash, so long ids take no more memory.
  */
 import type { CheckResult } from '../decision.ts';
 import { copyOf } from '../key.ts';
@@ -8,14 +8,14 @@ import { type Adjustment, type Check, idOf, receiptLifetimeMs } from '../store.t
 import type { KeyedHash } from '../stores/memory/hash.ts';
 import { ExpiringRecords } from './expiring-records.ts';
 
-/** Estimated bytes of a decision, of each of its limits besides the key, and of a mark. */
+/** Estimated bytes of a decision, of each of its limits without the key, and of a mark. */
 const DECISION_BYTES = 200;
 const LIMIT_BYTES = 300;
 const MARK_BYTES = 180;
 
 export class Idempotency {
   readonly #hash: KeyedHash;
-  /** Decisions by call and, in a group of their own, how often keys were reset. */
+  /** Decisions by call. In a separate group: how often each key was reset. */
   readonly #records: ExpiringRecords<CheckResult | number>;
   readonly #receipts: ExpiringRecords<true>;
   /** The longest lifetime of any record. */
@@ -29,11 +29,11 @@ export class Idempotency {
   }
 
   /**
-   * Returns the decision admitted under the id for the same limits and costs within their longest
-   * window. If there is none, returns the result of `decide`, and records it if it is admitted.
+   * Returns the recorded decision, if a check with the same id, limits and costs was admitted
+   * within the longest window. Otherwise returns the result of `decide`, and records an admission.
    */
   decideOnce(
-    { id, limits, client }: Check,
+    { id, limits, client, label }: Check,
     nowMs: number,
     decide: (check: Check) => CheckResult,
   ): CheckResult {
@@ -54,7 +54,7 @@ export class Idempotency {
     const known = this.#records.get(name) as CheckResult | undefined;
     if (known !== undefined && nowMs - known.atMs < windowMs) return known;
     const copies = limits.map((limit) => ({ ...limit, key: copyOf(limit.key) }));
-    const result = decide({ limits: copies, peek: false });
+    const result = decide({ limits: copies, peek: false, label });
     if (result.allowed) {
       if (client !== undefined) Object.assign(result, { client });
       let bytes = DECISION_BYTES;
@@ -76,7 +76,7 @@ export class Idempotency {
     const group = idOf(policy, client);
     const name = this.#nameOf([policy, id, this.#resetsOf(policy, key)]);
     const chargedMs = Math.min(...adjustments.map(({ charge }) => charge.atMs));
-    // The mark of an older receipt may have been evicted. Rejecting it never admits too much.
+    // The mark of an older receipt may have been evicted. Rejecting the receipt is safe.
     const isOlder = chargedMs < this.#receipts.evictedMs(group);
     if (isOlder || this.#receipts.get(name)) return false;
     const lifetimeMs = Math.max(...adjustments.map(receiptLifetimeMs));
@@ -97,9 +97,7 @@ export class Idempotency {
     return (this.#records.get(name) as number | undefined) ?? 0;
   }
 
-  /** Returns 53 bits of a keyed hash. */
   #nameOf(parts: readonly unknown[]): number {
-    this.#hash.hash(JSON.stringify(parts));
-    return (this.#hash.high >>> 11) * 2 ** 32 + (this.#hash.low >>> 0);
+    return this.#hash.hash53(JSON.stringify(parts));
   }
 }

@@ -5,8 +5,8 @@
  *     app.use(rateLimit({ limit: 100, window: '1m', ...telemetry }));  // with an adapter
  *     limiter.onDecision(telemetry.onDecision);                        // with a limiter
  *
- * Metrics have no attribute with a key, so the number of series is bounded by the number of
- * policies.
+ * Metrics have no attribute for the key of a limit, so the number of policies bounds the number of
+ * series.
  */
 import {
   type Attributes,
@@ -33,7 +33,7 @@ export interface OpenTelemetryOptions {
   readonly key?: (key: string) => string | undefined;
 }
 
-/** Listeners for decisions. An adapter takes both as options. */
+/** Listeners for decisions. Adapters accept both as options. */
 export interface OpenTelemetryListeners {
   /** Records a decision. For `limiter.onDecision` and the `onDecision` of an adapter. */
   readonly onDecision: (decision: Decision) => void;
@@ -92,8 +92,8 @@ export function openTelemetry(options: OpenTelemetryOptions = {}): OpenTelemetry
   let counters: Counters | undefined;
 
   const record = (decision: Decision, isShadow: boolean): void => {
-    // Not earlier, because an SDK may be started after this module is loaded, and instruments of
-    // the API's initial provider record nothing.
+    // Created at the first decision. An SDK may be started after this module is loaded, and
+    // counters that are created before the SDK is started record nothing.
     counters ??= createCounters(meterProvider ?? metrics.getMeterProvider());
     count(counters, decision, isShadow);
     const span = trace.getActiveSpan();

@@ -1,4 +1,5 @@
-/** What the cases of the adapter contract share: servers under test, requests and checks. */
+/** Helpers of the adapter contract: servers under test, requests and assertions. */
+import { systemClock } from '../clock.ts';
 import type { RequestOptions } from '../http/options.ts';
 import type { Store } from '../store.ts';
 
@@ -15,7 +16,7 @@ export interface RunningServer {
 /**
  * An adapter and how to serve it on 127.0.0.1, on any free port. The handler behind the limit
  * responds with the status in the header `x-status` (default 200) and the body `hello`, after the
- * number of ms in the header `x-wait`.
+ * number of ms in the header `x-wait`. With the header `x-throw`, it throws then.
  */
 export interface AdapterUnderTest {
   serve(options: RequestOptions<AnyRequest>): Promise<RunningServer>;
@@ -28,6 +29,7 @@ export interface AdapterCase {
   run(adapter: AdapterUnderTest, openStore: () => Store | Promise<Store>): Promise<void>;
 }
 
+/** The objects that a case uses. */
 export interface World {
   readonly adapter: AdapterUnderTest;
   readonly store: Store;
@@ -41,9 +43,28 @@ export function equal(what: string, got: unknown, expected: unknown): void {
   if (left !== right) throw new Error(`${what}: expected ${right}, got ${left}`);
 }
 
+const pause = (delayMs: number): Promise<void> =>
+  new Promise((resolve) => {
+    systemClock.schedule(delayMs, resolve);
+  });
+
+/** Waits until `look` returns the expected value: adapters work on after the response. */
+export async function eventually(
+  what: string,
+  look: () => unknown,
+  expected: unknown,
+  attempts = 2000,
+): Promise<void> {
+  const got = await look();
+  if (JSON.stringify(got) === JSON.stringify(expected)) return;
+  if (attempts === 0) equal(what, got, expected);
+  await pause(5);
+  await eventually(what, look, expected, attempts - 1);
+}
+
 export type OptionsOf = (adapter: AdapterUnderTest, store: Store) => RequestOptions<AnyRequest>;
 
-/** A case on a server with the given options and a new store. */
+/** Creates a case that runs on a server with the given options and a new store. */
 export function adapterCase(
   name: string,
   optionsOf: OptionsOf,

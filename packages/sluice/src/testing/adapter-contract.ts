@@ -5,33 +5,20 @@
  *     for (const { name, run } of adapterContract) it(name, () => run(myAdapter, () => myStore()));
  */
 import { connect } from 'node:net';
-import { systemClock } from '../clock.ts';
 import { withFailurePolicy } from '../failure/guarded-store.ts';
 import type { FailureAction } from '../policy.ts';
 import type { Store } from '../store.ts';
-import { type AdapterCase, adapterCase, equal, type OptionsOf } from './adapter-case.ts';
+import {
+  type AdapterCase,
+  adapterCase,
+  equal,
+  eventually,
+  type OptionsOf,
+} from './adapter-case.ts';
+import { concurrencyCases } from './adapter-concurrency.ts';
 import { observationCases } from './adapter-observation.ts';
 
 const five: OptionsOf = () => ({ limit: 5, window: '1h', name: 'five' });
-
-const pause = (delayMs: number): Promise<void> =>
-  new Promise((resolve) => {
-    systemClock.schedule(delayMs, resolve);
-  });
-
-/** Waits until `look` returns the expected value: adapters work on after the response. */
-async function eventually(
-  what: string,
-  look: () => unknown,
-  expected: unknown,
-  attempts = 2000,
-): Promise<void> {
-  const got = await look();
-  if (JSON.stringify(got) === JSON.stringify(expected)) return;
-  if (attempts === 0) equal(what, got, expected);
-  await pause(5);
-  await eventually(what, look, expected, attempts - 1);
-}
 
 const remainingOf = (response: Response): string | undefined =>
   /;r=(\d+)/.exec(response.headers.get('ratelimit') ?? '')?.[1];
@@ -205,6 +192,7 @@ export const adapterContract: readonly AdapterCase[] = [
   ...failureCases,
 
   ...observationCases,
+  ...concurrencyCases,
 
   adapterCase(
     'counts a request that the client aborts as failed',
@@ -220,7 +208,7 @@ export const adapterContract: readonly AdapterCase[] = [
         control.abort();
         await pending;
       }
-      // Some adapters notice the abort when the handler is done. Requests until then are refunded.
+      // Some adapters notice the abort when the handler is done. Earlier requests are refunded.
       await eventually('status', async () => (await request()).status, 429);
     },
   ),

@@ -13,7 +13,7 @@ import {
 
 type Recorder = (decision: Decision, request: AnyRequest) => void;
 
-/** A case whose options record the decisions that a listener receives. */
+/** Creates a case whose options record the decisions that a listener receives. */
 function recordingCase(
   name: string,
   optionsOf: (record: Recorder, ...args: Parameters<OptionsOf>) => RequestOptions<AnyRequest>,

@@ -2,29 +2,24 @@
  * The contract of stores, as named cases that any test runner can run:
  *
  *     for (const { name, run } of storeContract) it(name, () => run(() => myStore()));
+ *
+ * The cases of concurrency limits and blocks pass without a test if `features` of the store does
+ * not list them.
  */
 
-import { type AlgorithmName, algorithmNames } from '../algorithms/index.ts';
+import { type WindowAlgorithmName, windowAlgorithmNames } from '../algorithms/index.ts';
 import { ManualClock } from '../clock.ts';
 import type { Decision } from '../decision.ts';
 import { createLimiter } from '../limiter.ts';
 import { definePolicy, type PolicyOptions } from '../policy.ts';
 import type { Adjustment, Store } from '../store.ts';
+import { type ContractCase, equal, START_MS } from './contract-case.ts';
+import { blockContract, concurrencyContract } from './feature-contract.ts';
 
-export interface ContractCase {
-  readonly name: string;
-  run(openStore: () => Store | Promise<Store>): Promise<void>;
-}
-
-const START_MS = 1_745_000_100_000;
-
-function equal(what: string, got: unknown, expected: unknown): void {
-  const [left, right] = [JSON.stringify(got), JSON.stringify(expected)];
-  if (left !== right) throw new Error(`${what}: expected ${right}, got ${left}`);
-}
+export type { ContractCase } from './contract-case.ts';
 
 /** Creates a limiter with two policies and a manual clock. */
-function setUp(store: Store, algorithm: AlgorithmName) {
+function setUp(store: Store, algorithm: WindowAlgorithmName) {
   const clock = new ManualClock(START_MS);
   const main: PolicyOptions = { limit: 5, window: 1000, algorithm };
   const other: PolicyOptions = { limit: 2, window: 1000 };
@@ -35,7 +30,11 @@ function setUp(store: Store, algorithm: AlgorithmName) {
 type SetUp = ReturnType<typeof setUp>;
 
 /** Returns the adjustments that settle each charge of a decision at `actual`. */
-function adjustmentsOf(algorithm: AlgorithmName, decision: Decision, actual: number): Adjustment[] {
+function adjustmentsOf(
+  algorithm: WindowAlgorithmName,
+  decision: Decision,
+  actual: number,
+): Adjustment[] {
   const policies = {
     main: definePolicy('main', { limit: 5, window: 1000, algorithm }),
     other: definePolicy('other', { limit: 2, window: 1000 }),
@@ -46,11 +45,12 @@ function adjustmentsOf(algorithm: AlgorithmName, decision: Decision, actual: num
   });
 }
 
+/** Creates one case for each algorithm. */
 function forEach(
   name: string,
-  test: (world: SetUp, algorithm: AlgorithmName) => Promise<void>,
+  test: (world: SetUp, algorithm: WindowAlgorithmName) => Promise<void>,
 ): ContractCase[] {
-  return algorithmNames.map((algorithm) => ({
+  return windowAlgorithmNames.map((algorithm) => ({
     name: `${algorithm}: ${name}`,
     async run(openStore) {
       const store = await openStore();
@@ -284,7 +284,10 @@ export const storeContract: readonly ContractCase[] = [
     await limiter.reset('main', 'a');
     equal('after a reset', await once(), [-2]);
   }),
+
+  ...concurrencyContract,
+  ...blockContract,
 ];
 
-const otherThan = (algorithm: AlgorithmName): AlgorithmName =>
+const otherThan = (algorithm: WindowAlgorithmName): WindowAlgorithmName =>
   algorithm === 'fixed-window' ? 'sliding-log' : 'fixed-window';

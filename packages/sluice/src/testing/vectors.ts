@@ -4,31 +4,47 @@ import type { Limiter, Policies } from '../api.ts';
 import { ManualClock } from '../clock.ts';
 import type { CheckResult, Receipt } from '../decision.ts';
 import { createLimiter } from '../limiter.ts';
-import type { PolicyOptions } from '../policy.ts';
+import type { BlockParams, PolicyOptions, WindowPolicyOptions } from '../policy.ts';
 import type { Store } from '../store.ts';
 
 type Expected = Pick<CheckResult, 'allowed' | 'remaining' | 'retryAfterMs' | 'resetAfterMs'>;
 
 export interface VectorStep {
   readonly at: number;
-  readonly op: 'check' | 'peek' | 'refund' | 'reset';
+  /** Version 2 adds `release` and `renew`. */
+  readonly op: 'check' | 'peek' | 'refund' | 'reset' | 'release' | 'renew';
   readonly cost?: number;
   readonly costs?: readonly number[];
-  /** For a refund: the number of the step with the receipt. */
+  /** For a refund, release or renewal: the number of the step with the receipt. */
   readonly of?: number;
-  readonly expect?: Expected & {
+  readonly expect?: Partial<Expected> & {
     readonly limits?: readonly (Expected & { readonly limit: number })[];
+    readonly released?: boolean;
+    readonly renewed?: boolean;
   };
+}
+
+type VectorWindowPolicy = Omit<WindowPolicyOptions, 'window' | 'block'> & {
+  readonly windowMs: number;
+  /** Version 2. */
+  readonly block?: BlockParams;
+};
+
+/** Version 2. */
+interface VectorConcurrencyPolicy {
+  readonly algorithm: 'concurrency';
+  readonly limit: number;
+  readonly leaseMs: number;
 }
 
 export interface VectorCase {
   readonly name: string;
-  readonly policies: readonly (Omit<PolicyOptions, 'window'> & { readonly windowMs: number })[];
+  readonly policies: readonly (VectorWindowPolicy | VectorConcurrencyPolicy)[];
   readonly steps: readonly VectorStep[];
 }
 
 export interface VectorFile {
-  readonly version: 1;
+  readonly version: 1 | 2;
   readonly cases: readonly VectorCase[];
 }
 
@@ -46,13 +62,18 @@ export interface VectorReport {
   readonly differences: readonly VectorDifference[];
 }
 
+/** What a step returned: a decision, or whether a hold was released or renewed. */
+type Outcome = CheckResult | { readonly released: boolean } | { readonly renewed: boolean };
+
 const DECISION_FIELDS = ['allowed', 'remaining', 'retryAfterMs', 'resetAfterMs'] as const;
 const LIMIT_FIELDS = ['allowed', 'limit', 'remaining', 'retryAfterMs', 'resetAfterMs'] as const;
 
-/** Parses a vector file. Throws with the place of the first mistake. */
+/** Parses a vector file. Throws an error that names the place of the first mistake. */
 export function parseVectors(text: string): VectorFile {
   const file = JSON.parse(text) as Partial<VectorFile> | null;
-  if (file?.version !== 1) throw new TypeError(`Expected version 1, got ${file?.version}`);
+  if (file?.version !== 1 && file?.version !== 2) {
+    throw new TypeError(`Expected version 1 or 2, got ${file?.version}`);
+  }
   if (!Array.isArray(file.cases) || file.cases.length === 0) {
     throw new TypeError('Expected `cases` to be an array of at least one case');
   }
@@ -67,7 +88,7 @@ export function parseVectors(text: string): VectorFile {
         const expected = `a time \`at\` and an \`op\` of ${OPERATIONS.join(' ')}`;
         throw new TypeError(`Expected ${expected} in step ${place} of ${where}`);
       }
-      if ((step.op === 'check' || step.op === 'peek') && step.expect === undefined) {
+      if (!WITHOUT_RESULT.includes(step.op) && step.expect === undefined) {
         throw new TypeError(`Expected \`expect\` in step ${place} of ${where}`);
       }
     }
@@ -75,7 +96,18 @@ export function parseVectors(text: string): VectorFile {
   return file as VectorFile;
 }
 
-const OPERATIONS: readonly string[] = ['check', 'peek', 'refund', 'reset'];
+const WITHOUT_RESULT: readonly string[] = ['refund', 'reset'];
+const OPERATIONS: readonly string[] = ['check', 'peek', 'release', 'renew', ...WITHOUT_RESULT];
+
+/** Returns the options of a policy. */
+function optionsOf(policy: VectorCase['policies'][number]): PolicyOptions {
+  if ('leaseMs' in policy) return { concurrency: policy.limit, lease: policy.leaseMs };
+  const { windowMs, block, ...rest } = policy;
+  if (block === undefined) return { ...rest, window: windowMs };
+  const { forMs, factor, maxMs, forgetMs } = block;
+  const options = { for: forMs, factor, max: maxMs, forget: forgetMs };
+  return { ...rest, window: windowMs, block: options };
+}
 
 /** Runs every case with a new limiter, a new store and its own key. */
 export async function runVectors(
@@ -105,10 +137,7 @@ async function runCase(
   store: Store,
 ): Promise<VectorDifference | undefined> {
   const clock = new ManualClock();
-  const named = policies.map(({ windowMs, ...rest }, place) => [
-    `policy-${place}`,
-    { ...rest, window: windowMs },
-  ]);
+  const named = policies.map((policy, place) => [`policy-${place}`, optionsOf(policy)]);
   const limiter = createLimiter({ policies: Object.fromEntries(named) as Policies, store, clock });
   const receipts: (Receipt | undefined)[] = [];
   for (const [step, action] of steps.entries()) {
@@ -123,14 +152,14 @@ async function runCase(
   return undefined;
 }
 
-/** Performs a step. Resolves to the decision of a check or peek. */
+/** Performs a step. Resolves to its outcome; undefined for a refund and a reset. */
 async function perform(
   limiter: Limiter<Policies>,
   key: string,
   count: number,
   { op, cost, costs, of }: VectorStep,
   receipts: readonly (Receipt | undefined)[],
-): Promise<CheckResult | undefined> {
+): Promise<Outcome | undefined> {
   const names = Array.from({ length: count }, (_, place) => `policy-${place}`);
   if (op === 'check') {
     return limiter.check(
@@ -139,15 +168,20 @@ async function perform(
   }
   if (op === 'peek') return limiter.peek(names.map((policy) => ({ policy, key })));
   if (op === 'reset') await Promise.all(names.map((policy) => limiter.reset(policy, key)));
-  const receipt = op === 'refund' ? receipts[of ?? -1] : undefined;
-  if (receipt !== undefined) await limiter.refund(receipt);
+  const receipt = op === 'reset' ? undefined : receipts[of ?? -1];
+  if (receipt === undefined) return undefined;
+  if (op === 'release') return { released: await limiter.release(receipt) };
+  if (op === 'renew') return { renewed: await limiter.renew(receipt) };
+  await limiter.refund(receipt);
   return undefined;
 }
 
-function agrees(got: CheckResult | undefined, expect: VectorStep['expect']): boolean {
+function agrees(got: Outcome | undefined, expect: VectorStep['expect']): boolean {
   if (expect === undefined) return true;
-  if (got === undefined || DECISION_FIELDS.some((field) => got[field] !== expect[field]))
-    return false;
+  if (got === undefined) return false;
+  if ('released' in got) return got.released === expect.released;
+  if ('renewed' in got) return got.renewed === expect.renewed;
+  if (DECISION_FIELDS.some((field) => got[field] !== expect[field])) return false;
   const limits = expect.limits ?? [];
   if (expect.limits !== undefined && limits.length !== got.limits.length) return false;
   return limits.every((limit, place) =>
@@ -156,8 +190,8 @@ function agrees(got: CheckResult | undefined, expect: VectorStep['expect']): boo
 }
 
 /** Returns the fields of a decision that a vector compares. */
-function picked(got: CheckResult | string | undefined, expect: VectorStep['expect']): unknown {
-  if (got === undefined || typeof got === 'string') return got;
+function picked(got: Outcome | string | undefined, expect: VectorStep['expect']): unknown {
+  if (got === undefined || typeof got === 'string' || !('allowed' in got)) return got;
   const decision = Object.fromEntries(DECISION_FIELDS.map((field) => [field, got[field]]));
   if (expect?.limits === undefined) return decision;
   const limits = got.limits.map((limit) =>

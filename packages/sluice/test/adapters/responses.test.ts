@@ -200,7 +200,7 @@ describe('trust settings of the framework', () => {
     return found;
   };
 
-  it('Express: a port is removed, and an invalid address counts as the proxy', async () => {
+  it('Express: an invalid forwarded address counts as the proxy; a port is ignored', async () => {
     const app = express().set('trust proxy', 1);
     app.use(expressLimit(TIGHT) as never);
     app.get('/', (_request, response) => void response.send('hello'));

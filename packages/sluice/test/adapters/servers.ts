@@ -29,6 +29,7 @@ class Handler {
     this.reached++;
     const waitMs = Number(header('x-wait') ?? 0);
     if (waitMs > 0) await sleep(waitMs);
+    if (header('x-throw') !== undefined) throw new Error('handler failed');
     return Number(header('x-status') ?? 200);
   }
 }
@@ -59,9 +60,11 @@ function expressOf(make: typeof express): AdapterUnderTest {
       const handler = new Handler();
       const app = make();
       app.use(expressAdapter.rateLimit(options as never));
-      app.use(async (request, response) => {
-        const status = await handler.handle((name) => nodeHeader(request, name));
-        response.status(status).send('hello');
+      app.use((request, response, next) => {
+        handler
+          .handle((name) => nodeHeader(request, name))
+          .then((status) => response.status(status).send('hello'))
+          .catch(next);
       });
       return listening(createServer(app), handler);
     },

@@ -1,11 +1,21 @@
 import { describe, expect, it } from 'vitest';
-import { algorithmInfo, algorithmNames, describeKey, durationText } from '../../src/engine.ts';
-import { type AlgorithmName, createLimiter, definePolicy, ManualClock } from '../../src/index.ts';
+import {
+  algorithmInfo,
+  describeKey,
+  durationText,
+  windowAlgorithmNames,
+} from '../../src/engine.ts';
+import {
+  createLimiter,
+  definePolicy,
+  ManualClock,
+  type WindowAlgorithmName,
+} from '../../src/index.ts';
 
 const START_MS = 1_745_000_100_000;
 
 /** A key of limit 30 per minute that was charged 13 at 7 s and 13 at 30.5 s. */
-function chargedKey(algorithm: AlgorithmName, cost = 13) {
+function chargedKey(algorithm: WindowAlgorithmName, cost = 13) {
   const options = { limit: 30, window: '1m', algorithm };
   const params = definePolicy('p', options).paramsFor('k');
   const clock = new ManualClock(START_MS + 7000);
@@ -16,7 +26,7 @@ function chargedKey(algorithm: AlgorithmName, cost = 13) {
   return { params, clock, limiter, inspected: limiter.inspectSync('p', 'k')! };
 }
 
-describe.each(algorithmNames)('%s', (algorithm) => {
+describe.each(windowAlgorithmNames)('%s', (algorithm) => {
   it(`describeKey of ${algorithm} agrees with peek at every later time`, () => {
     const { params, clock, limiter, inspected } = chargedKey(algorithm);
     for (let atMs = START_MS + 30_500; atMs < START_MS + 200_000; atMs += 499) {

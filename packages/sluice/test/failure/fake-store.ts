@@ -49,6 +49,7 @@ export function fakeStore(mode: StoreMode = 'reply'): FakeStore {
   const count = (key: string, by: number): void =>
     void charged.set(key, (charged.get(key) ?? 0) + by);
   const store: FakeStore = {
+    features: real.features,
     mode,
     calls,
     get silentCalls() {
@@ -73,6 +74,7 @@ export function fakeStore(mode: StoreMode = 'reply'): FakeStore {
         for (const [place, { charge }] of adjustments.entries()) count(charge.key, changes[place]);
         return changes;
       }),
+    block: (...args) => act('block', () => real.block!(...args)),
     reset: (policy, key) => act('reset', () => real.reset(policy, key)),
     inspect: (policy, params, key, nowMs) =>
       act('inspect', () => real.inspect!(policy, params, key, nowMs ?? Date.now())),

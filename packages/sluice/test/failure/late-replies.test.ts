@@ -4,12 +4,12 @@ import { jointDecision } from '../../src/decision.ts';
 import { type FailureOptions, withFailurePolicy } from '../../src/failure/index.ts';
 import { LateCharges } from '../../src/failure/late-charges.ts';
 import {
-  type AlgorithmName,
   createLimiter,
   definePolicy,
   type LimitDecision,
   ManualClock,
   type Receipt,
+  type WindowAlgorithmName,
 } from '../../src/index.ts';
 import { expectNoUnhandledRejections, turn } from '../rejections.ts';
 import { fakeStore, pass, useFakeTime } from './fake-store.ts';
@@ -19,7 +19,7 @@ beforeEach(useFakeTime);
 afterEach(() => void vi.useRealTimers());
 
 const copyOf = <T>(value: T): T => JSON.parse(JSON.stringify(value));
-const algorithms: AlgorithmName[] = [
+const algorithms: WindowAlgorithmName[] = [
   'fixed-window',
   'sliding-log',
   'sliding-counter',
@@ -27,7 +27,7 @@ const algorithms: AlgorithmName[] = [
   'token-bucket',
 ];
 
-function setUp(options: FailureOptions = {}, algorithm: AlgorithmName = 'sliding-log') {
+function setUp(options: FailureOptions = {}, algorithm: WindowAlgorithmName = 'sliding-log') {
   const inner = fakeStore('hold');
   const store = withFailurePolicy(inner, { deadlineMs: 20, onFailure: 'local', ...options });
   const policies = {

@@ -1,7 +1,7 @@
 /** Charges of calls that the store did not decide, or decided too late. */
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { type FailureOptions, withFailurePolicy } from '../../src/failure/index.ts';
-import { type AlgorithmName, createLimiter, type FailureAction } from '../../src/index.ts';
+import { createLimiter, type FailureAction, type WindowAlgorithmName } from '../../src/index.ts';
 import { expectNoUnhandledRejections, turn } from '../rejections.ts';
 import { fakeStore, OUTAGE, pass, type StoreMode, useFakeTime } from './fake-store.ts';
 
@@ -9,7 +9,11 @@ expectNoUnhandledRejections();
 beforeEach(useFakeTime);
 afterEach(() => void vi.useRealTimers());
 
-function setUp(options: FailureOptions, mode: StoreMode, algorithm: AlgorithmName = 'sliding-log') {
+function setUp(
+  options: FailureOptions,
+  mode: StoreMode,
+  algorithm: WindowAlgorithmName = 'sliding-log',
+) {
   const inner = fakeStore(mode);
   const store = withFailurePolicy(inner, { deadlineMs: 20, ...options });
   const policies = {
@@ -21,7 +25,7 @@ function setUp(options: FailureOptions, mode: StoreMode, algorithm: AlgorithmNam
 
 const copyOf = <T>(value: T): T => JSON.parse(JSON.stringify(value));
 const unavailable = { code: 'ERR_STORE_UNAVAILABLE' };
-const algorithms: AlgorithmName[] = ['fixed-window', 'sliding-log', 'token-bucket'];
+const algorithms: WindowAlgorithmName[] = ['fixed-window', 'sliding-log', 'token-bucket'];
 
 describe('a receipt of a degraded decision', () => {
   it.each(algorithms)('a local charge is refunded in this process (%s)', async (algorithm) => {

@@ -3,7 +3,12 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { monotonicClock } from '../../src/clock.ts';
 import { withFailurePolicy } from '../../src/failure/index.ts';
 import { RefundBudget, RefundQueue } from '../../src/failure/refund-queue.ts';
-import { type AlgorithmName, createLimiter, definePolicy, type Store } from '../../src/index.ts';
+import {
+  createLimiter,
+  definePolicy,
+  type Store,
+  type WindowAlgorithmName,
+} from '../../src/index.ts';
 import type { Adjustment } from '../../src/store.ts';
 import { expectNoUnhandledRejections, turn } from '../rejections.ts';
 import { fakeStore, OUTAGE, pass, type StoreMode, useFakeTime } from './fake-store.ts';
@@ -118,7 +123,7 @@ describe('an aborted acquire', () => {
 
   for (const how of ways) {
     for (const onFailure of actions) {
-      it(`${how} of acquire leaves no charge, reply in time (${onFailure})`, async () => {
+      it(`${how} of acquire refunds a charge reported in time (${onFailure})`, async () => {
         const { inner } = await abortAcquire(how, onFailure);
         inner.mode = 'reply';
         inner.release();
@@ -127,7 +132,7 @@ describe('an aborted acquire', () => {
         expect(inner.used('a')).toBe(0);
       });
 
-      it(`${how} of acquire leaves no charge, reply late (${onFailure})`, async () => {
+      it(`${how} of acquire refunds a charge reported late (${onFailure})`, async () => {
         const { inner } = await abortAcquire(how, onFailure);
         await pass(20);
         expect(inner.used('a')).toBe(4);
@@ -138,7 +143,7 @@ describe('an aborted acquire', () => {
         expect(inner.used('a')).toBe(0);
       });
 
-      it(`${how} of acquire leaves no charge, breaker opens (${onFailure})`, async () => {
+      it(`${how} of acquire refunds a charge if the breaker opens (${onFailure})`, async () => {
         const { inner, store } = await abortAcquire(how, onFailure);
         const policy = definePolicy('q', '10/1m');
         const limit = { policy, params: policy.params!, key: 'trip', cost: 1 };
@@ -179,7 +184,7 @@ describe('an aborted acquire', () => {
 });
 
 describe('a refund queue', () => {
-  const adjustmentOf = (algorithm: AlgorithmName = 'sliding-log', key = 'a'): Adjustment => {
+  const adjustmentOf = (algorithm: WindowAlgorithmName = 'sliding-log', key = 'a'): Adjustment => {
     const policy = definePolicy('p', { limit: 10, window: '1h', algorithm });
     const charge = { policy: 'p', key, cost: 1, atMs: Date.now() };
     return { policy, params: policy.params!, charge, delta: -1 };

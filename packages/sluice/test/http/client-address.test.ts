@@ -320,7 +320,7 @@ describe('AddressOptions', () => {
   ])('trustProxy with networks of all public addresses is rejected: %j', (trustProxy) => {
     expect(errorOf({ trustProxy })).toMatchObject({
       code: 'ERR_INVALID_OPTION',
-      message: expect.stringMatching(/contains every public address.*trustProxy: 1/),
+      message: expect.stringMatching(/contains every public IPv4 or IPv6 address.*trustProxy: 1/),
     });
   });
 

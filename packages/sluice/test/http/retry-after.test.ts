@@ -2,12 +2,12 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import type { RequestOptions } from '../../src/http/options.ts';
-import type { AlgorithmName } from '../../src/index.ts';
+import type { WindowAlgorithmName } from '../../src/index.ts';
 import type { RunningServer } from '../../src/testing/index.ts';
 import { adapters } from '../adapters/servers.ts';
 import { Dice } from '../redis/traces.ts';
 
-const ALGORITHMS: readonly AlgorithmName[] = [
+const ALGORITHMS: readonly WindowAlgorithmName[] = [
   'fixed-window',
   'sliding-log',
   'sliding-counter',

@@ -81,7 +81,7 @@ describe('ExpiringRecords', () => {
     );
   });
 
-  it('a group keeps its newest records, and reports the time of those evicted', () => {
+  it('only the oldest records of a group are evicted, all of them before evictedMs', () => {
     fc.assert(
       fc.property(trace, fc.integer({ min: 0, max: 20_000 }), (steps, maxBytes) => {
         replay(steps, maxBytes, (records, added, nowMs) => {

@@ -1,6 +1,6 @@
 /** Random policies and traffic for the property tests. */
 import fc from 'fast-check';
-import type { AlgorithmName, PolicyOptions } from '../../src/index.ts';
+import type { PolicyOptions, WindowAlgorithmName } from '../../src/index.ts';
 import { createLimiter, ManualClock } from '../../src/index.ts';
 
 /** Few cases in the normal test run, many in `npm run properties`. */
@@ -8,7 +8,7 @@ export const RUNS = Number(process.env.PROPERTY_RUNS ?? 300);
 
 export const START_MS = 1_745_000_100_000;
 
-export const ALGORITHMS: readonly AlgorithmName[] = [
+export const ALGORITHMS: readonly WindowAlgorithmName[] = [
   'fixed-window',
   'sliding-log',
   'sliding-counter',
@@ -52,7 +52,7 @@ export function costs(capacity: number): fc.Arbitrary<number> {
   );
 }
 
-export function policies(algorithm: AlgorithmName) {
+export function policies(algorithm: WindowAlgorithmName) {
   return fc
     .record({
       limit: limits,
@@ -69,7 +69,7 @@ export function policies(algorithm: AlgorithmName) {
 
 export const capacityOf = ({ limit, burst }: PolicyOptions): number => burst ?? (limit as number);
 
-export function traces(algorithm: AlgorithmName, maxLength = 20): fc.Arbitrary<Trace> {
+export function traces(algorithm: WindowAlgorithmName, maxLength = 20): fc.Arbitrary<Trace> {
   return policies(algorithm).chain((policy) => {
     const capacity = capacityOf(policy);
     const step = fc.record({ afterMs: waits(policy.window), cost: costs(capacity) });

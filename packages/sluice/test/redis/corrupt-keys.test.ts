@@ -2,7 +2,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Redis } from 'ioredis';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { type AlgorithmName, createLimiter } from '../../src/index.ts';
+import { createLimiter, type WindowAlgorithmName } from '../../src/index.ts';
 import { redisStore, type Send } from '../../src/stores/redis/index.ts';
 import { expectNoUnhandledRejections } from '../rejections.ts';
 import { isFull, newPrefix, silent, useRedis } from './campaign.ts';
@@ -15,14 +15,14 @@ beforeAll(() => {
 });
 afterAll(() => admin.disconnect());
 
-const LETTERS: Readonly<Record<AlgorithmName, string>> = {
+const LETTERS: Readonly<Record<WindowAlgorithmName, string>> = {
   'fixed-window': 'F',
   'sliding-log': 'L',
   'sliding-counter': 'C',
   'sliding-buckets': 'B',
   'token-bucket': 'T',
 };
-const algorithms = Object.keys(LETTERS) as AlgorithmName[];
+const algorithms = Object.keys(LETTERS) as WindowAlgorithmName[];
 
 /** Encodes doubles as MessagePack, the format of the counters. */
 const doubles = (...numbers: number[]): Buffer =>
@@ -74,7 +74,7 @@ const VALUES: Buffer[] = [
 ];
 
 /** Returns a limiter, and the name of its key `bad` in Redis. */
-function setUp(algorithm: AlgorithmName, send = world.send) {
+function setUp(algorithm: WindowAlgorithmName, send = world.send) {
   const prefix = newPrefix();
   const options = { ...silent, prefix, onFailure: 'deny', deadlineMs: 10_000 } as const;
   const store = redisStore(send, { ...options, denyCache: false });

@@ -5,7 +5,7 @@
  * commands alternate on the same values.
  */
 import { describe, expect, it } from 'vitest';
-import type { AlgorithmName } from '../../src/algorithms/index.ts';
+import type { WindowAlgorithmName } from '../../src/algorithms/index.ts';
 import { definePolicy, type Policy } from '../../src/policy.ts';
 import { buildFastCommand, buildGeneralCommand } from '../../src/stores/redis/command.ts';
 import { KeyNames } from '../../src/stores/redis/keys.ts';
@@ -23,7 +23,7 @@ const AT_ONCE = 20;
 const STEPS_PER_TRACE = 500;
 const START_MS = 1_745_000_100_000;
 const KEYS = ['a', 'b', 'c'];
-const ALGORITHMS: readonly AlgorithmName[] = [
+const ALGORITHMS: readonly WindowAlgorithmName[] = [
   'fixed-window',
   'sliding-log',
   'sliding-counter',
@@ -84,7 +84,11 @@ async function runFast(operations: readonly RedisOperation[], nowMs: number): Pr
 }
 
 /** The policies of a trace: their limits differ, but they have the same keys in Redis. */
-function policiesFrom(dice: Dice, algorithm: AlgorithmName, isLong: boolean): readonly Policy[] {
+function policiesFrom(
+  dice: Dice,
+  algorithm: WindowAlgorithmName,
+  isLong: boolean,
+): readonly Policy[] {
   const short = [1, 7, 100, 1000, 60_000, 86_400_000, 58 * 86_400_000];
   const window = dice.pick(isLong ? [1000, 20_000, 58 * 86_400_000] : short);
   const most = Math.floor(Number.MAX_SAFE_INTEGER / window);
@@ -114,7 +118,7 @@ class TraceRun {
   readonly #pace: number;
   #nowMs = START_MS;
 
-  constructor(seed: number, algorithm: AlgorithmName) {
+  constructor(seed: number, algorithm: WindowAlgorithmName) {
     this.#dice = new Dice(seed);
     this.#isLong = seed % 2 === 0;
     this.#policies = policiesFrom(this.#dice, algorithm, this.#isLong);

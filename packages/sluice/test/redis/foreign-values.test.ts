@@ -1,29 +1,29 @@
 /** Values that this limiter did not write, or damaged ones: only their own keys fail. */
 import { describe, expect, it } from 'vitest';
 import { command } from '../../../../tools/servers/redis.mjs';
-import { type AlgorithmName, createLimiter, ManualClock } from '../../src/index.ts';
+import { createLimiter, ManualClock, type WindowAlgorithmName } from '../../src/index.ts';
 import { redisStore } from '../../src/stores/redis/index.ts';
 import { isFull, newPrefix, silent, useRedis } from './campaign.ts';
 import { Dice } from './traces.ts';
 
 const world = useRedis();
 const START_MS = 1_745_000_100_000;
-const LETTERS: Readonly<Record<AlgorithmName, string>> = {
+const LETTERS: Readonly<Record<WindowAlgorithmName, string>> = {
   'fixed-window': 'F',
   'sliding-log': 'L',
   'sliding-counter': 'C',
   'sliding-buckets': 'B',
   'token-bucket': 'T',
 };
-const ALGORITHMS = Object.keys(LETTERS) as AlgorithmName[];
-const nameOf = (algorithm: AlgorithmName): string =>
+const ALGORITHMS = Object.keys(LETTERS) as WindowAlgorithmName[];
+const nameOf = (algorithm: WindowAlgorithmName): string =>
   `p${LETTERS[algorithm]}1m${algorithm === 'sliding-buckets' ? '/100' : ''}`;
 
 /** Sends bytes without conversion. */
 const raw = <T extends string | null | number>(...args: (string | number)[]): Promise<T> =>
   command<T>(world.server.port, args, { encoding: 'latin1' });
 
-function open(algorithm: AlgorithmName, limit = 1000) {
+function open(algorithm: WindowAlgorithmName, limit = 1000) {
   const prefix = newPrefix();
   const clock = new ManualClock(START_MS);
   const store = redisStore(world.send, {

@@ -5,11 +5,11 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type RedisServer, startRedis } from '../../../../tools/servers/redis.mjs';
-import { type AlgorithmName, createLimiter, ManualClock } from '../../src/index.ts';
+import { createLimiter, ManualClock, type WindowAlgorithmName } from '../../src/index.ts';
 import { redisStore } from '../../src/stores/redis/index.ts';
 import { needRedis, newPrefix, silent, useRedis } from './campaign.ts';
 
-const ALGORITHMS: readonly AlgorithmName[] = [
+const ALGORITHMS: readonly WindowAlgorithmName[] = [
   'fixed-window',
   'sliding-log',
   'sliding-counter',
@@ -85,7 +85,7 @@ describe.runIf(hasCompiler())('a step of the server clock', () => {
     rmSync(folder, { recursive: true, force: true });
   });
 
-  function open(algorithm: AlgorithmName) {
+  function open(algorithm: WindowAlgorithmName) {
     const send = (args: readonly string[]) => server.command(...args);
     const options = { ...silent, prefix: newPrefix(), denyCache: false } as const;
     const store = redisStore(send, { ...options, onFailure: 'throw', deadlineMs: 10_000 });

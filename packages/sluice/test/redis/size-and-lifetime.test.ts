@@ -3,15 +3,15 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { clients, type OpenClient } from '../../../../tools/servers/clients.mjs';
 import { type RedisServer, startRedis } from '../../../../tools/servers/redis.mjs';
 import {
-  type AlgorithmName,
   createLimiter,
   ManualClock,
   type PolicyOptions,
+  type WindowAlgorithmName,
 } from '../../src/index.ts';
 import { redisStore } from '../../src/stores/redis/index.ts';
 import { Dice } from './traces.ts';
 
-const ALGORITHMS: readonly AlgorithmName[] = [
+const ALGORITHMS: readonly WindowAlgorithmName[] = [
   'fixed-window',
   'sliding-log',
   'sliding-counter',

@@ -192,7 +192,7 @@ describe('on a Cluster', () => {
       expect((await limiter.peek('account', 'ada')).remaining).toBe(5);
     });
 
-    it('a check over several slots is charged once per id, after denials too', async () => {
+    it('over several slots, an id is charged once, and decided again if denied', async () => {
       const limiter = limiterOf();
       const both = [address, account];
       const first = await limiter.check(both, { id: 'one' });

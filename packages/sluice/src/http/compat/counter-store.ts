@@ -1,8 +1,8 @@
 /**
- * Stores of express-rate-limit, such as rate-limit-redis and rate-limit-mongo, as stores of Sluice.
+ * Adapts stores of express-rate-limit, such as rate-limit-redis and rate-limit-mongo, to Sluice.
  *
- * Such a store only counts, in fixed windows of its own. So a window of any position may contain
- * up to twice the limit, and a request has cost 1.
+ * Such a store only counts requests, in its own fixed windows. So up to twice the limit is admitted
+ * around the boundary of two windows, and the cost of a request is always 1.
  */
 import { systemClock } from '../../clock.ts';
 import { type CheckResult, DecisionRecord, PeekRecord, type Receipt } from '../../decision.ts';
@@ -46,10 +46,10 @@ export type IncrementCallback = (
   resetTime: Date | undefined,
 ) => void;
 
-/** How long a decision waits for the store. Longer than for Redis: many use a database. */
+/** The deadline of the store. Longer than for Redis, because many stores use a database. */
 const DEADLINE_MS = 1000;
 
-/** Whether a value counts as in express-rate-limit and cannot decide by itself. */
+/** Whether a value is a store of express-rate-limit and not a store of Sluice. */
 export function isCounterStore(store: unknown): store is CounterStore | LegacyStore {
   if (!isRecord(store) || typeof store.decide === 'function') return false;
   return typeof store.increment === 'function' || typeof store.incr === 'function';
@@ -67,6 +67,7 @@ function checkCounterStore(store: CounterStore | LegacyStore): void {
   throw expected('ERR_INVALID_OPTION', what, store);
 }
 
+/** Converts a store with callbacks to a store with promises. */
 function promised(store: CounterStore | LegacyStore): CounterStore {
   if ('increment' in store) return store;
   const increment = (key: string): Promise<ClientRateLimitInfo> =>
@@ -83,7 +84,7 @@ function promised(store: CounterStore | LegacyStore): CounterStore {
   };
 }
 
-/** A decision whose receipt has the end of the window. After it, a refund has no effect. */
+/** A decision whose receipt contains the end of the window, when refunds lose their effect. */
 class CountedDecision extends DecisionRecord {
   override get receipt(): Receipt | undefined {
     const receipt = super.receipt;
@@ -96,7 +97,10 @@ class CountedDecision extends DecisionRecord {
 export interface CounterStoreEvents {
   /** Called if the store fails to count. */
   onError(error: unknown): void;
-  /** Whether requests are refunded. Then denials are, too: they would delay the next admission. */
+  /**
+   * Whether requests can be refunded. If so, denied requests are refunded too, because their counts
+   * would delay the next admission.
+   */
   readonly refunds: boolean;
 }
 
@@ -131,7 +135,7 @@ class CountingStore implements Store {
     return decision;
   }
 
-  /** Refunds a denied request. The decision does not wait for it. */
+  /** Refunds a denied request. The decision does not wait for the refund. */
   async #uncount(key: string): Promise<void> {
     try {
       await this.#store.decrement(key);
@@ -185,14 +189,14 @@ class CountingStore implements Store {
   }
 }
 
-/** Throws if a store returned something other than a count: NaN would admit every request. */
+/** Returns `counted`. Throws if its count is not an integer: NaN would admit every request. */
 function checked(counted: ClientRateLimitInfo): ClientRateLimitInfo {
   if (isInteger(counted?.totalHits, 1)) return counted;
   const what = '`totalHits` of the store to be an integer >= 1';
   throw expected('ERR_INVALID_OPTION', what, counted?.totalHits);
 }
 
-/** Returns the time until the reset; if the store does not return it, one window. */
+/** Returns the time until the reset, or one window if the store returned no time. */
 function untilMs(resetTime: Date | undefined, windowMs: number): number {
   const timeMs = resetTime?.getTime();
   return timeMs === undefined ? windowMs : Math.max(timeMs - systemClock.now(), 0);

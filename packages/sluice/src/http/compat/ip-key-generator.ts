@@ -4,9 +4,9 @@ const WHOLE_ADDRESS = 128;
 const DEFAULT_SUBNET = 64;
 
 /**
- * Returns the key of an address for use in `keyGenerator`: IPv6 clients are keyed by network. The
- * default is that of `ipv6Prefix`, so that the key of a client is the same everywhere. `false` is
- * the whole address.
+ * Returns the key of an address, for use in `keyGenerator`. The key of an IPv6 address is its
+ * network. `ipv6Subnet` is the length of the network's prefix, or `false` for the whole address. It
+ * has the same default as `ipv6Prefix`, so that a client has the same key everywhere.
  */
 export function ipKeyGenerator(
   address: string,

@@ -4,7 +4,7 @@ import { emitWarning, type Warning, warnOnError } from '../../warning.ts';
 
 /** Any logger with these methods, such as `console` or one of pino. */
 export interface Logger {
-  /** Receives an error of the store, and what happens to the request. */
+  /** Receives an error of the store, and a message about what happens to the request. */
   error(error: unknown, message?: string): void;
   /** Receives a warning about the configuration, with `code` and `message`. */
   warn(warning: unknown, message?: string): void;
@@ -15,13 +15,13 @@ export interface LogOptions {
   readonly onWarning?: ((warning: Warning) => void) | undefined;
 }
 
-/** Where warnings and errors of the store go: to `logger`, `onWarning` or the process. */
+/** Passes warnings and errors of the store to `logger`, `onWarning` or the process. */
 export interface Log {
   readonly warn: (warning: Warning) => void;
   readonly error: (error: unknown, message: string) => void;
 }
 
-/** Validates `logger`. An error that a callback throws becomes a warning of the process. */
+/** Returns the log. An error that `logger` or `onWarning` throws becomes a process warning. */
 export function logOf({ logger, onWarning }: LogOptions): Log {
   if (logger !== undefined) {
     checkMethods('`logger` to have the methods `error` and `warn`', logger, 'error', 'warn');

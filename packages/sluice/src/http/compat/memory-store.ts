@@ -1,4 +1,4 @@
-/** The `MemoryStore` of express-rate-limit: the memory store of Sluice with its methods. */
+/** Sluice's memory store with the methods of the `MemoryStore` of express-rate-limit. */
 import { dateOf, systemClock } from '../../clock.ts';
 import type { CheckResult } from '../../decision.ts';
 import { expected } from '../../errors.ts';
@@ -8,8 +8,8 @@ import { memoryStore } from '../../stores/memory/memory-store.ts';
 import type { ClientRateLimitInfo } from './counter-store.ts';
 
 /**
- * A store in this process, with an exact sliding window. It decides, so it has no `increment` and
- * `decrement`.
+ * A store in this process, with an exact sliding window. It has no `increment` and `decrement`,
+ * because it decides checks instead of counting.
  *
  *     const store = new MemoryStore();
  *     app.use(rateLimit({ limit: 100, store }));
@@ -27,7 +27,7 @@ export class MemoryStore implements SyncStore {
     throw expected('ERR_INVALID_OPTION', what, new.target);
   }
 
-  /** Resolves to the count of a key; undefined if nothing counts. */
+  /** Resolves to the count of a key, or undefined if the key has no charge that still counts. */
   async get(key: string): Promise<ClientRateLimitInfo | undefined> {
     const nowMs = systemClock.now();
     for (const policy of this.#policies.values()) {

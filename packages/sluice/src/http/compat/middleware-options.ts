@@ -21,13 +21,22 @@ const DEFAULT_WINDOW_MS = MINUTE;
 const DEFAULT_MESSAGE = 'Too many requests, please try again later.';
 
 /** Options that define a limit. */
-const LIMIT_FIELDS = ['limit', 'max', 'limits', 'limiter', 'policy', 'window', 'windowMs'];
+const LIMIT_FIELDS = [
+  'limit',
+  'max',
+  'limits',
+  'limiter',
+  'policy',
+  'window',
+  'windowMs',
+  'concurrency',
+];
 
 /** Options of Sluice that define or name a limit. */
 const OWN_NAMES = ['name', 'limits', 'limiter', 'policy', 'window'];
 
-/** Options that need a store that decides. */
-const NOT_COUNTABLE = ['limits', 'cost', 'settle', 'algorithm', 'burst', 'buckets'];
+/** Options that a store of express-rate-limit, which only counts, does not support. */
+const NOT_COUNTABLE = ['limits', 'concurrency', 'cost', 'settle', 'algorithm', 'burst', 'buckets'];
 
 /** What happens to a request that a store could not count. */
 const OUTCOMES: Readonly<Record<FailureAction, string>> = {
@@ -39,7 +48,8 @@ const OUTCOMES: Readonly<Record<FailureAction, string>> = {
 
 /**
  * Applies the defaults of express-rate-limit: without a limit and a window, 5 requests per minute.
- * Replaces a store of its interface, and the old boolean `headers`. Removes undefined options.
+ * Adapts a store of express-rate-limit, and converts a boolean `headers`, its old form. Removes
+ * undefined options.
  */
 export function withExpressDefaults(options: object, log: Log): Given {
   const { logger, headers, ...given } = options as Given;
@@ -59,7 +69,7 @@ export function withExpressDefaults(options: object, log: Log): Given {
 
 /**
  * Returns the name that express-rate-limit sends in the headers of draft 8, such as `5-in-1min`.
- * Undefined if the limit has a name or a store, in which names identify counters.
+ * Returns undefined if the limit has a name, or a store, in which the name identifies counters.
  */
 function quotaName(given: Given): string | undefined {
   const { limit = given.max ?? DEFAULT_LIMIT, windowMs = DEFAULT_WINDOW_MS } = given;
@@ -113,7 +123,7 @@ function adapted(
   return { store: sluiceStore(store, { onError, refunds }), onDecision };
 }
 
-/** Options as `handler` and `init` of a store receive them: those given, with defaults. */
+/** The options with their defaults, as `handler` and the `init` of a store receive them. */
 export interface UsedOptions {
   /** The window of the first limit. */
   readonly windowMs: number;
@@ -138,7 +148,7 @@ export function usedOptions(options: object, windowMs: number): UsedOptions {
   };
 }
 
-/** Calls `init` of a store. Its errors are logged, because `rateLimit` cannot wait for it. */
+/** Calls `init` of a store. Logs its errors, because `rateLimit` cannot wait for a promise. */
 export function initStore(store: unknown, options: UsedOptions, log: Log): void {
   if (!isCounterStore(store) || !('increment' in store)) return;
   const failed = (error: unknown): void => log.error(error, 'Sluice: `init` of the store failed');

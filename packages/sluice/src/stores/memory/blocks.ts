@@ -7,8 +7,8 @@
  * it is full, so that a policy with few keys takes little memory. A chunk of more than 64 words is
  * released when its last block is freed.
  *
- * Free blocks form a linked list: the first word of each refers to the next free block, relative to
- * the adjacent block. So new memory, which is zero, is already a list of free blocks.
+ * Free blocks form a linked list. The first word of a free block is the distance from the adjacent
+ * block to the next free one. So new memory, which is zero, is already a list of free blocks.
  */
 export type Words = Uint32Array | Float64Array;
 
@@ -17,7 +17,7 @@ const CHUNK_WORDS = 8192;
 const PLACE_BITS = 10;
 const PLACE_MASK = 2 ** PLACE_BITS - 1;
 const MAX_POOLED_CHUNKS = 2;
-/** Chunks up to this size are never released, so that short logs do not allocate one each time. */
+/** Chunks up to this size are never released. Avoids an allocation for each short log. */
 const MAX_KEPT_WORDS = 64;
 
 export class Blocks {

@@ -1,15 +1,16 @@
 /**
- * Upper bounds of what evicted keys have used, in fixed memory: a count-min sketch of maxima.
+ * Upper bounds of the costs that evicted keys have used, in fixed memory: a count-min sketch whose
+ * cells hold maxima instead of sums.
  *
  * Each key has one cell in each of two rows, chosen by the two halves of its keyed hash. A cell
  * holds the largest use, and the latest expiry, of all keys that were evicted into it:
  *
  *     | used | untilMs |
  *
- * An evicted key that returns starts with the smaller value of its two cells. That is never less
- * than the key has used, so eviction cannot free a key from its limit. It is more only if both
- * cells are shared with other evicted keys. With n evicted keys in the sketch and m cells per row,
- * the probability of that is at most (n / m)^2.
+ * An evicted key that returns starts with the smaller value of its two cells. This value is never
+ * less than the key has used, so eviction cannot free a key from its limit. The value is larger
+ * only if both cells are shared with other evicted keys. With n evicted keys in the sketch and m
+ * cells per row, the probability of sharing both is at most (n / m)^2.
  */
 
 const ROWS = 2;
@@ -43,7 +44,7 @@ export class EvictedKeys {
     }
   }
 
-  /** Whether a key may have been evicted with charges that have not expired. Sets the results. */
+  /** Whether a key may have been evicted with unexpired charges. Sets `used` and `untilMs`. */
   find(low: number, high: number, nowMs: number): boolean {
     const cells = this.#cells;
     const [one, other] = this.#cellsOf(low, high);

@@ -23,6 +23,12 @@ export class KeyedHash {
   /** The initial state of every hash. */
   readonly #secret = crypto.getRandomValues(new Int32Array(4));
 
+  /** Returns 53 bits of the hash of `text`, an exact integer. */
+  hash53(text: string): number {
+    this.hash(text);
+    return (this.high >>> 11) * 2 ** 32 + (this.low >>> 0);
+  }
+
   /** Hashes `text` into `low`, which is never 0, and `high`. */
   hash(text: string): void {
     const length = text.length;

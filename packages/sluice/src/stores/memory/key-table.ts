@@ -2,10 +2,10 @@
  * The keys of one policy: a hash table that grows and shrinks incrementally.
  *
  * Rows are in the order of their hashes, so a larger table has the same order, with more empty
- * places. The place that a hash determines is its home, see `rows.ts`. During a resize, every
- * insertion and removal moves some rows from the start of the old table to the end of the new one.
- * The new table reuses the chunks that the old one no longer needs. The hash of a key determines in
- * which of the two tables it is.
+ * places. The place that a hash determines is its home, see `rows.ts`. During a resize, there are
+ * two tables. Every insertion and removal moves some rows from the start of the old table to the
+ * end of the new table, which reuses the freed chunks of the old one. The hash of a key determines
+ * which of the two tables contains it.
  */
 import type { State } from '../../algorithms/algorithm.ts';
 import { copyOf } from '../../key.ts';
@@ -27,7 +27,7 @@ const MOVED_PER_CHANGE = 16;
  */
 const SWEEP_BLOCK = 64;
 const SWEEP_STRIDE = 0x9e3779b1;
-/** A smaller table keeps no released chunks: they would be a large part of its memory. */
+/** A table below this capacity keeps no released chunks, which would be most of its memory. */
 const MIN_CAPACITY_TO_SPARE = CHUNK_ROWS;
 /** Number of recently added keys whose hashes are kept, as candidates for eviction. */
 const RECENT_KEYS = 8;
@@ -39,7 +39,7 @@ export class KeyTable extends KeyedHash {
   #old = new Rows(MIN_CAPACITY, this.#spare);
   /** The table to which rows are moved; the same as `#old` if there is no resize. */
   #new = this.#old;
-  /** Rows with a home before this place of the old table are in the new one. */
+  /** Rows with a home before this place of the old table are in the new table. */
   #moved = 0;
   /** The current block of a sweep starts at the home of this hash. */
   #blockHash = 0;
@@ -50,7 +50,7 @@ export class KeyTable extends KeyedHash {
   /** Ring buffer of the low halves of the hashes of recently added keys. */
   readonly #recent = new Int32Array(RECENT_KEYS);
   #nextRecent = 0;
-  /** State of a xorshift generator, so that `draw` does not depend on a mocked `Math.random`. */
+  /** State of a xorshift generator, because tests may replace `Math.random`. */
   #seed = 1;
   /** The hot-key cache: texts, hashes and rows by slot. */
   #texts: string[] = [];
@@ -64,8 +64,9 @@ export class KeyTable extends KeyedHash {
   }
 
   /**
-   * Returns the row of a key, or -1, and points `state` at it. If the key is not cached, keeps its
-   * hash for `insert`. One long function, because it is faster, see `hot-keys.fast-path.ts`.
+   * Returns the row of a key and points `state` at it, or returns -1 if there is none. If the key
+   * is not in the hot-key cache, keeps its hash for `insert`. One long function, because calling
+   * another one is slower, see `hot-keys.fast-path.ts`.
    */
   find(key: string, state: State): number {
     const slot = slotOf(key) & this.#lastSlot;
@@ -133,7 +134,7 @@ export class KeyTable extends KeyedHash {
   /** Removes a row. The numbers of other rows may change. */
   remove(row: number): void {
     this.#rowsOf(row).remove(row & ~IN_NEW_TABLE);
-    // Another row may have moved to the place of the removed one, so the sweep visits it again.
+    // Another row may have moved to the freed place, so the sweep visits this place again.
     if (this.#blockOffset > 0) this.#blockOffset--;
     this.#changeSize(-1);
   }
@@ -166,7 +167,7 @@ export class KeyTable extends KeyedHash {
       seed ^= seed >>> 17;
       seed ^= seed << 5;
       this.#seed = seed;
-      // Up to 7 places after the home, because rows may also be after the last home.
+      // Adds up to 7 places, because rows may also be at places after the last home.
       const row = this.#rowAt(seed, seed & 7);
       if (row >= 0) return row;
     }
@@ -188,7 +189,7 @@ export class KeyTable extends KeyedHash {
     const tag = this.#tableTag(low);
     const rows = this.#rowsOf(tag);
     const place = rows.home(low) + offset;
-    // A small table is shorter than a block.
+    // In a table that is shorter than a block, the place may not exist.
     const found = rows.words[place >>> CHUNK_BITS]?.[wordAt(place)];
     return found ? place | tag : -1;
   }
@@ -202,7 +203,7 @@ export class KeyTable extends KeyedHash {
     return row < IN_NEW_TABLE ? this.#old : this.#new;
   }
 
-  /** Updates the size, starts a resize if necessary, and continues the current one. */
+  /** Updates the size, starts a resize if necessary, and continues the current resize. */
   #changeSize(by: number): void {
     this.size += by;
     const { capacity } = this.#new;
@@ -217,13 +218,13 @@ export class KeyTable extends KeyedHash {
     this.#move(MOVED_PER_CHANGE);
   }
 
-  /** Moves rows of some places of the old table to the new one. */
+  /** Moves the rows of the next `places` places of the old table to the new table. */
   #move(places: number): void {
     const old = this.#old;
     const rows = this.#new;
     if (rows === old) return;
     const end = Math.min(this.#moved + places, old.capacity);
-    // Stops only at an empty place, because all rows after it have their homes after it.
+    // Stops only at an empty place: all rows after an empty place also have their homes after it.
     for (; this.#moved < end || old.lowAt(this.#moved) !== 0; this.#moved++) {
       const chunk = this.#moved >>> CHUNK_BITS;
       const words = old.words[chunk];
@@ -232,7 +233,7 @@ export class KeyTable extends KeyedHash {
       words[at] = 0;
       if (at + ROW_WORDS === words.length) {
         this.#spare.push(old.cells[chunk]);
-        // The new table may reuse the chunk, so the hot-key cache must not read it as the old one.
+        // The new table may reuse the chunk. The cache must not find rows of the old table in it.
         old.words[chunk] = new Int32Array();
       }
     }
@@ -246,7 +247,7 @@ export class KeyTable extends KeyedHash {
     this.#moved = 0;
   }
 
-  /** Sets the size of the hot-key cache for that of the table. Clears the cache if it changes. */
+  /** Sets the size of the hot-key cache by the size of the table. A new size clears the cache. */
   #resizeCache(): void {
     const slots = slotsFor(this.#new.capacity);
     if (slots === this.#texts.length) return;

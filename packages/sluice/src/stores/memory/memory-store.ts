@@ -6,20 +6,31 @@
  *
  * When the cap is reached, a key of the policy with the most keys is evicted. So each of n policies
  * that hold keys is guaranteed `maxKeys / n` keys, regardless of the others. Within a policy, the
- * least used key of a random sample is evicted, see `PolicyTable.evict`. A sketch of
- * fixed size (`EvictedKeys`) stores an upper bound of what each evicted key has used, so a flood of
- * keys cannot free a key from its limit.
+ * least used key of a random sample is evicted, see `PolicyTable.evict`. A sketch of fixed size
+ * (`EvictedKeys`) stores an upper bound of the cost that each evicted key has used. So a client
+ * that floods the store with keys cannot free a key from its limit.
  */
 import type { LimitParams } from '../../algorithms/algorithm.ts';
+import { isConcurrency } from '../../algorithms/index.ts';
 import { systemClock } from '../../clock.ts';
 import { type CheckResult, jointDecision } from '../../decision.ts';
 import { checkFields, checkInteger, expected } from '../../errors.ts';
 import { Idempotency } from '../../idempotency/idempotency.ts';
 import type { Policy } from '../../policy.ts';
-import type { Adjustment, Check, KeyState, OnSent, SyncStore } from '../../store.ts';
+import type {
+  Adjustment,
+  Check,
+  KeyState,
+  Limit,
+  OnSent,
+  StoreFeature,
+  SyncStore,
+} from '../../store.ts';
 import { warnOnError } from '../../warning.ts';
+import { BlockTable } from './block-table.ts';
 import { KeyedHash } from './hash.ts';
-import { type Evictor, isWide, PolicyTable } from './policy-table.ts';
+import { HoldTable } from './hold-table.ts';
+import { type Evictor, isWide, type LimitTable, PolicyTable } from './policy-table.ts';
 
 /** Passed to `onEviction` when a key is evicted whose charges have not expired. */
 export interface Eviction {
@@ -31,23 +42,24 @@ export interface Eviction {
 export interface MemoryStoreOptions {
   /**
    * Maximum number of keys over all policies. Default 1,000,000, which takes about 43 MB, or 51 MB
-   * once keys were evicted whose charges had not expired.
+   * once keys were evicted whose charges had not expired. It is also the maximum number of holds
+   * of each concurrency limit, and of blocks of each policy, which take about 220 bytes each.
    *
-   *     memoryStore({ maxKeys: 50_000 })
+   * @example maxKeys: 50_000
    */
   readonly maxKeys?: number;
   /**
    * Maximum bytes for idempotency ids, and the same number again for used receipts. Default
    * 33,554,432 (32 MiB): about 60,000 ids of calls with one limit, and 180,000 receipts.
    *
-   *     memoryStore({ maxIdBytes: 2 ** 28 })
+   * @example maxIdBytes: 2 ** 28
    */
   readonly maxIdBytes?: number;
   /**
    * Called when a key is evicted whose charges have not expired. During a flood of keys, that can
-   * happen with every call. By default evictions are only counted, in `store.evicted`.
+   * happen with every call. Default: evictions are only counted, in `store.evicted`.
    *
-   *     memoryStore({ onEviction: ({ policy }) => evictions.inc({ policy }) })
+   * @example onEviction: ({ policy }) => evictions.inc({ policy })
    */
   readonly onEviction?: (eviction: Eviction) => void;
 }
@@ -56,7 +68,7 @@ const DEFAULT_MAX_KEYS = 1_000_000;
 /** Row numbers have 30 bits, and in a growing table up to a third of the rows are empty. */
 const MAX_KEYS = 2 ** 29;
 const DEFAULT_ID_BYTES = 2 ** 25;
-/** Cells per guaranteed key in each of the two rows of a sketch. Both take 8 bytes per key. */
+/** Cells per guaranteed key in each row of a sketch. Its two rows take 8 bytes per key. */
 const CELLS_PER_KEY = 1 / 4;
 const MIN_CELLS = 64;
 /** Places to sweep for each new key. Many of them are empty or hold keys that have not expired. */
@@ -67,13 +79,13 @@ class MemoryStore implements SyncStore, Evictor {
   readonly #onEviction: MemoryStoreOptions['onEviction'];
   /** A policy keeps its table if only its limit changes, for example after a reload. */
   readonly #tables = new Map<string, PolicyTable>();
-  readonly #tableOfPolicy = new WeakMap<Policy, PolicyTable>();
+  readonly #tableOfPolicy = new WeakMap<Policy, LimitTable>();
   size = 0;
   evicted = 0;
   /** True while the limits of one check are charged. No key may be evicted in between. */
   #isCharging = false;
   readonly #idempotency: Idempotency;
-  /** Iterates over the tables, to sweep one after the other. */
+  /** Iterates over the tables, to sweep a different table each time. */
   #sweepOrder = this.#tables.values();
 
   constructor(maxKeys: number, idBytes: number, onEviction: MemoryStoreOptions['onEviction']) {
@@ -82,38 +94,50 @@ class MemoryStore implements SyncStore, Evictor {
     this.#idempotency = new Idempotency(new KeyedHash(), idBytes);
   }
 
-  open(policy: Policy): PolicyTable {
+  open(policy: Policy): LimitTable {
     let table = this.#tableOfPolicy.get(policy);
     if (table === undefined) {
-      const { name, algorithm, windowMs, bucketMs } = policy;
+      const { name, algorithm, windowMs, bucketMs, block } = policy;
       const id = JSON.stringify([name, algorithm, windowMs, bucketMs, isWide(policy)]);
-      table = this.#tables.get(id) ?? new PolicyTable(policy, this);
-      this.#tables.set(id, table);
+      const base = this.#tables.get(id) ?? new PolicyTable(policy, this);
+      this.#tables.set(id, base);
+      table = base;
+      if (isConcurrency(policy)) table = new HoldTable(windowMs, base, this.#maxKeys);
+      else if (block) table = new BlockTable(windowMs, block, base, this.#maxKeys);
       this.#tableOfPolicy.set(policy, table);
     }
     return table;
   }
 
   decideSync(check: Check, nowMs: number): CheckResult {
-    const { limits, peek, id } = check;
+    const { limits, peek, id, label } = check;
     if (id !== undefined) {
       return this.#idempotency.decideOnce(check, nowMs, (copy) => this.decideSync(copy, nowMs));
     }
-    const decideAll = (method: 'takeSync' | 'peekSync'): CheckResult[] =>
-      limits.map(({ policy, params, key, cost }) =>
-        this.open(policy)[method](params, key, cost, nowMs),
-      );
-    if (limits.length === 1) return decideAll(peek ? 'peekSync' : 'takeSync')[0];
+    const decideAll = (take: boolean): CheckResult[] =>
+      limits.map(({ policy, params, key, cost }) => {
+        const table = this.open(policy);
+        if (!take) return table.peekSync(params, key, cost, nowMs);
+        return table.takeSync(params, key, cost, nowMs, label);
+      });
+    if (limits.length === 1) return decideAll(!peek)[0];
     // Limits are charged only if all of them allow the call. An eviction in between could change
     // the result for a key without a row, so keys are evicted after all limits are charged.
-    const results = decideAll('peekSync');
+    const results = decideAll(false);
     const taken = !peek && results.every((result) => result.allowed);
-    if (!taken) return jointDecision(results, false);
+    if (!taken) return jointDecision(peek ? results : this.#denied(limits, results), false);
     this.#isCharging = true;
-    const charged = decideAll('takeSync');
+    const charged = decideAll(true);
     this.#isCharging = false;
-    for (const { policy } of limits) this.#evictFor(this.open(policy), 0, nowMs);
+    for (const { policy } of limits) this.#evictFor(this.open(policy).base, 0, nowMs);
     return jointDecision(charged, true);
+  }
+
+  /** Starts the blocks of the limits that denied a check. Returns the results with them. */
+  #denied(limits: readonly Limit[], results: readonly CheckResult[]): readonly CheckResult[] {
+    return results.map((result, at) =>
+      result.allowed ? result : (this.open(limits[at].policy).denied?.(result) ?? result),
+    );
   }
 
   adjustSync(adjustment: Adjustment, nowMs: number): number {
@@ -134,8 +158,12 @@ class MemoryStore implements SyncStore, Evictor {
     const table = this.open(policy);
     table.reset(key, nowMs);
     // A reset may add a row, see `PolicyTable.reset`.
-    this.#evictFor(table, 0, nowMs);
+    this.#evictFor(table.base, 0, nowMs);
     this.#idempotency.reset(policy.name, key, nowMs);
+  }
+
+  blockSync(policy: Policy, key: string, forMs: number, nowMs: number): void {
+    (this.open(policy) as BlockTable).block(key, forMs, nowMs);
   }
 
   inspectSync(
@@ -175,8 +203,16 @@ class MemoryStore implements SyncStore, Evictor {
     this.resetSync(policy, key, nowMs);
   }
 
+  async block(policy: Policy, key: string, forMs: number, nowMs = systemClock.now()) {
+    this.blockSync(policy, key, forMs, nowMs);
+  }
+
   /** Does nothing: the store has no connections or timers. */
   async close(): Promise<void> {}
+
+  get features(): readonly StoreFeature[] {
+    return ['concurrency', 'block'];
+  }
 
   get guaranteedKeys(): number {
     let policies = 0;
@@ -193,7 +229,7 @@ class MemoryStore implements SyncStore, Evictor {
     if (!this.#isCharging) this.#evictFor(table, 1, nowMs);
   }
 
-  /** Sweeps `table`, and one other table in turn, because a table without calls is not swept. */
+  /** Sweeps `table` and the next table in turn, so that a table without calls is swept too. */
   sweep(table: PolicyTable, places: number, nowMs: number): void {
     table.sweep(places, nowMs);
     let next = this.#sweepOrder.next();
@@ -205,8 +241,9 @@ class MemoryStore implements SyncStore, Evictor {
   }
 
   /**
-   * Evicts a key of the policy with the most keys, if there is no room for `more` keys. The key
-   * that is about to be added counts towards `incoming`, so a policy within its share loses none.
+   * Evicts a key of the policy with the most keys, if there is no room for `more` keys. A key that
+   * is about to be added counts as a key of `incoming`. So a policy within its share loses no key
+   * to another policy.
    */
   #evictFor(incoming: PolicyTable, more: 0 | 1, nowMs: number): void {
     if (this.size + more <= this.#maxKeys) return;

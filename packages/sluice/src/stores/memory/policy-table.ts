@@ -21,15 +21,26 @@ import {
 } from '../../store.ts';
 import { EvictedKeys } from './evicted-keys.ts';
 import { KeyTable } from './key-table.ts';
+import type { Records, TableRecord } from './records.ts';
 import { EntrySlab } from './slab.ts';
+import { SweepClock } from './sweep-clock.ts';
 
 /** Maximum number of places that one sweep checks, and the number of decisions between sweeps. */
 const MAX_SWEPT = 64;
 
+/**
+ * Records to delete for each place that is swept. A decision adds up to one, and if decisions are
+ * far apart, only every fourth sweep may delete.
+ */
+const RECORDS_PER_PLACE = 8;
+
 /** If the window and the limit are below this, the entries fit in 32-bit words. */
 const NARROW_BOUND = 2 ** 31;
 
-/** Whether the entries of a policy may need more than 32 bits. A limit per key has no bound. */
+/**
+ * Whether the entries of a policy may need more than 32 bits. If the limit is a function of the
+ * key, it has no known bound.
+ */
 export function isWide({ windowMs, params }: Policy): boolean {
   return windowMs >= NARROW_BOUND || params === undefined || params.limit >= NARROW_BOUND;
 }
@@ -46,11 +57,27 @@ export interface Evictor {
   sweep(table: PolicyTable, places: number, nowMs: number): void;
 }
 
+/** The keys of one policy, as the store uses them. */
+export interface LimitTable extends SyncPolicyTable {
+  /** The table with the states of the keys. */
+  readonly base: PolicyTable;
+  adjust(adjustment: AppliedAdjustment, nowMs: number): number;
+  /** Called for a limit that denied a check. Returns the result to report. */
+  denied?(result: CheckResult): CheckResult;
+  inspect(params: LimitParams, key: string, nowMs: number): KeyState | undefined;
+  reset(key: string, nowMs: number): void;
+}
+
+/** The policy is known: it has the table. */
+type AppliedAdjustment = Omit<Adjustment, 'policy'>;
+
 /** Number of random keys that are compared to evict one. */
 const SAMPLE_SIZE = 16;
 
-export class PolicyTable implements SyncPolicyTable {
+export class PolicyTable implements LimitTable {
   readonly name: string;
+  /** The holds or blocks of the keys; see `HoldTable` and `BlockTable`. */
+  records: Records<TableRecord> | undefined = undefined;
   readonly #policy: Policy;
   readonly #evictor: Evictor;
   readonly #algorithm: Algorithm;
@@ -62,23 +89,21 @@ export class PolicyTable implements SyncPolicyTable {
   /** The state that was read last: `#state` or `#blank`. */
   #found: State;
   readonly #result: AlgorithmResult = { free: 0, resetAfterMs: 0 };
-  /** The params with the largest capacity so far, to compare the use of keys. */
+  /** The parameters with the largest capacity so far, by which the use of keys is compared. */
   #largestParams: LimitParams | undefined;
   /** Number of places that are due for a sweep. */
   #placesDue = 0;
-  /** What evicted keys have used; created when the first key with unexpired charges is evicted. */
+  /** The use of evicted keys. Created when the first key with unexpired charges is evicted. */
   #evicted: EvictedKeys | undefined = undefined;
   /** Number of decisions until the next sweep. */
   #untilSweep = MAX_SWEPT;
-  /** Time of the last sweep. */
-  #lastSweepMs = 0;
-  /** After a clock jump: for how long no key is deleted, see `#floorMs`. */
-  #holdMs = 0;
+  readonly #sweepClock: SweepClock;
 
   constructor(policy: Policy, evictor: Evictor) {
     this.#policy = policy;
     this.#evictor = evictor;
     this.name = policy.name;
+    this.#sweepClock = new SweepClock(policy.windowMs);
     this.#algorithm = algorithms[policy.algorithm];
     const cells = new Float64Array(CELLS);
     const words = new Int32Array(cells.buffer);
@@ -88,8 +113,17 @@ export class PolicyTable implements SyncPolicyTable {
     this.#found = this.#blank;
   }
 
+  get base(): this {
+    return this;
+  }
+
   get size(): number {
     return this.#table.size;
+  }
+
+  /** Returns 53 bits of the keyed hash of a key. */
+  hashOf(key: string): number {
+    return this.#table.hash53(key);
   }
 
   takeSync(params: LimitParams, key: string, cost: number, givenMs?: number): CheckResult {
@@ -97,7 +131,7 @@ export class PolicyTable implements SyncPolicyTable {
     const result = this.#result;
     const algorithm = this.#algorithm;
     const row = this.#table.find(key, state);
-    // The clock is read after `find`, so that the row loads from memory meanwhile.
+    // The clock is read after `find`: while the CPU reads it, the row is loaded from memory.
     const timeMs = givenMs ?? systemClock.now();
     if (row < 0 || --this.#untilSweep < 0 || algorithm.knownMs(state, params) > timeMs) {
       return this.#takeSlowPath(row, params, key, cost, timeMs);
@@ -138,25 +172,34 @@ export class PolicyTable implements SyncPolicyTable {
     return new PeekRecord(this.name, key, cost, params.capacity, waitMs, timeMs, result);
   }
 
-  adjust({ params, charge, delta }: Adjustment, nowMs: number): number {
+  /** Charges a cost, even past the limit. Returns the time at which it was charged. */
+  charge(params: LimitParams, key: string, cost: number, nowMs: number): number {
+    const timeMs = this.#prepare(this.#table.find(key, this.#state), params, nowMs);
+    const unlimited = { ...params, limit: Number.MAX_SAFE_INTEGER };
+    this.#algorithm.decide(this.#state, unlimited, timeMs, cost, true, this.#result);
+    return timeMs;
+  }
+
+  adjust({ params, charge, delta }: AppliedAdjustment, nowMs: number): number {
     const timeMs = this.#timeOf(this.#table.find(charge.key, this.#state), params, nowMs);
     if (timeMs < 0) return 0;
     return this.#algorithm.adjust(this.#state, params, timeMs, charge, delta);
   }
 
-  inspect(params: LimitParams, key: string, nowMs: number): KeyState | undefined {
+  /** With `isKept`, returns a state also if nothing of the key counts. */
+  inspect(params: LimitParams, key: string, nowMs: number, isKept = false): KeyState | undefined {
     const result = this.#result;
     const algorithm = this.#algorithm;
     const timeMs = this.#read(key, params, nowMs);
     const state = this.#found;
     algorithm.decide(state, params, timeMs, 0, false, result);
     const { free, resetAfterMs } = result;
-    if (resetAfterMs === 0) return undefined;
+    if (resetAfterMs === 0 && !isKept) return undefined;
     const entries: { atMs: number; cost: number }[] = [];
     let entryCount = 0;
     const cells = [...state.cells.slice(state.at, state.at + CELLS)];
     if (algorithm.keepsEntries) {
-      // The last cell says where the entries are in the slab, which only this table can use.
+      // The last cell is the location of the entries in the slab, which callers cannot use.
       cells[CELLS - 1] = 0;
       const knownMs = cells[0] - params.windowMs;
       const collect = (atMs: number, cost: number) => entries.push({ atMs, cost });
@@ -184,7 +227,7 @@ export class PolicyTable implements SyncPolicyTable {
     table.hash(key);
     if (this.#evicted?.find(table.low, table.high, nowMs)) {
       const { untilMs } = this.#evicted;
-      // A row with nothing used takes precedence over the sketch, which other keys share.
+      // The sketch cannot delete one key, but a row with nothing used takes precedence over it.
       this.#insert(nowMs);
       this.#algorithm.restore(state, this.#largestParams!, nowMs, 0, untilMs);
     }
@@ -209,11 +252,11 @@ export class PolicyTable implements SyncPolicyTable {
   }
 
   /**
-   * Evicts one key of a table that is not empty. Returns whether the key still counted.
+   * Evicts one key of a table that is not empty. Returns whether the key had unexpired charges.
    *
    * Selects the least used key of a random sample; the use of an expired key is 0. If all keys of
-   * the sample are at their limit, a recently added key is compared too. Of keys that have used the
-   * same, the one that expires first is evicted. `#evicted` keeps what the key has used.
+   * the sample are at their limit, a recently added key is compared too. Of keys with equal use,
+   * the key that expires first is evicted. `#evicted` keeps an upper bound of its use.
    */
   evict(nowMs: number): boolean {
     const table = this.#table;
@@ -242,7 +285,7 @@ export class PolicyTable implements SyncPolicyTable {
     return used > 0;
   }
 
-  /** Returns what a key has used, and points `#state` at it. */
+  /** Returns the cost that the key of a row has used, and points `#state` at the row. */
   #usedOf(row: number, nowMs: number): number {
     const state = this.#state;
     const result = this.#result;
@@ -250,8 +293,8 @@ export class PolicyTable implements SyncPolicyTable {
     const params = this.#largestParams!;
     this.#table.point(state, row);
     const knownMs = algorithm.knownMs(state, params);
-    // With a limit per key, `params` may belong to another key, so this key could seem to have
-    // used less by now than it has. Its latest known time is safe.
+    // If the limit is a function of the key, `params` may belong to another key. At `nowMs`, this
+    // key could then seem to have used less than it has. At its latest known time, it cannot.
     const timeMs = this.#policy.params === undefined ? knownMs : Math.max(nowMs, knownMs);
     if (state.cells[state.at] <= nowMs) return 0;
     algorithm.decide(state, params, timeMs, 0, false, result);
@@ -262,13 +305,14 @@ export class PolicyTable implements SyncPolicyTable {
   sweep(places: number, nowMs: number): void {
     const table = this.#table;
     const state = this.#state;
-    const floorMs = this.#floorMs(nowMs);
+    const floorMs = this.#sweepClock.floorMs(nowMs);
     const { latestMs = Number.POSITIVE_INFINITY, addedMs = 0 } = this.#evicted ?? {};
-    // All cells of the sketch have expired, or were written by a clock more than a window ahead.
+    // Deletes the sketch if all its cells have expired, or if a clock far ahead has written it.
     if (latestMs <= floorMs || addedMs - nowMs > this.#policy.windowMs) this.#evicted = undefined;
     this.#placesDue = Math.min(this.#placesDue + places, table.size);
     if (floorMs === 0) return;
-    // Places that were due while no key could be deleted are checked now, a few at a time.
+    this.records?.expire(RECORDS_PER_PLACE * places, floorMs);
+    // Also checks places that were due while no key could be deleted, a few at a time.
     for (let visited = 0; visited < MAX_SWEPT && this.#placesDue > 0; visited++) {
       this.#placesDue--;
       const row = table.nextSwept();
@@ -279,27 +323,9 @@ export class PolicyTable implements SyncPolicyTable {
   }
 
   /**
-   * Returns the time up to which keys must have expired to be deleted, or 0 if none may be deleted.
-   * Allows for clock errors: a clock that jumps a day ahead makes every key look expired, and the
-   * keys must still exist when it is corrected. So after a jump, ahead or back, no key is deleted
-   * until the clock has advanced by a quarter of a window, to which each sweep adds at most a
-   * sixteenth of a window. A key is also kept for a window after its expiry, so that the clock may
-   * step back by less than that.
-   */
-  #floorMs(nowMs: number): number {
-    const { windowMs } = this.#policy;
-    const stepMs = nowMs - this.#lastSweepMs;
-    this.#lastSweepMs = nowMs;
-    const isJump = stepMs < 0 || stepMs > windowMs / 4;
-    if (isJump && this.#holdMs <= 0) this.#holdMs = windowMs / 4;
-    this.#holdMs -= Math.min(Math.max(stepMs, 0), windowMs / 16);
-    return this.#holdMs > 0 ? 0 : nowMs - windowMs;
-  }
-
-  /**
-   * Returns the time of a decision about the row at `#state`, which is never before its `knownMs`,
-   * the latest time in the state. Returns -1 if there is no row, or if its `knownMs` is more than a
-   * window ahead: then the clock that wrote it was wrong, and the state is ignored.
+   * Returns the time to use for a decision about the row at `#state`. It is never before `knownMs`,
+   * the latest time in the state. Returns -1 if there is no row. Also returns -1 if `knownMs` is
+   * more than a window ahead: the clock that wrote the state was wrong, so the state is ignored.
    */
   #timeOf(row: number, params: LimitParams, nowMs: number): number {
     if (row < 0) return -1;
@@ -309,8 +335,8 @@ export class PolicyTable implements SyncPolicyTable {
   }
 
   /**
-   * Returns the time to decide at. Adds a row for the key of the last `find` if it has none, and
-   * clears a row that a wrong clock has written.
+   * Returns the time to use for a decision. If the key of the last `find` has no row, adds one. If
+   * a wrong clock has written the row, clears it.
    */
   #prepare(row: number, params: LimitParams, nowMs: number): number {
     const timeMs = this.#timeOf(row, params, nowMs);
@@ -325,8 +351,8 @@ export class PolicyTable implements SyncPolicyTable {
   }
 
   /**
-   * Sets `#found` to the state of a key. If the key has no row, that is a new state, or an upper
-   * bound if the key may have been evicted. Returns the time of a decision about it.
+   * Sets `#found` to the state of a key. If the key has no row, the state is that of a new key, or
+   * an upper bound if the key may have been evicted. Returns the time to use for a decision.
    */
   #read(key: string, params: LimitParams, nowMs: number): number {
     const timeMs = this.#timeOf(this.#table.find(key, this.#state), params, nowMs);
@@ -337,8 +363,8 @@ export class PolicyTable implements SyncPolicyTable {
   }
 
   /**
-   * Resets `state` to that of a new key, or to an upper bound if the key that was hashed last may
-   * have been evicted. Returns the time of a decision about it.
+   * Sets `state` to that of a new key, or to an upper bound if the key that was hashed last may
+   * have been evicted. Returns the time to use for a decision.
    */
   #restore(state: State, params: LimitParams, nowMs: number): number {
     const table = this.#table;

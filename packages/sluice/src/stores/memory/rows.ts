@@ -41,10 +41,10 @@ export class Rows {
     this.reach(0);
   }
 
-  /** Allocates memory up to a place. Rows may be at places after the capacity. */
+  /** Allocates memory up to a place. The place may be after the capacity, see linear probing. */
   reach(place: number): void {
     while (place >>> CHUNK_BITS >= this.cells.length) {
-      // A table smaller than a chunk has room for all its rows after the last home.
+      // A table smaller than a chunk has twice its capacity, for rows after the last home.
       const length = (Math.min(2 * this.capacity, CHUNK_ROWS) * ROW_WORDS + PADDING_WORDS) / 2;
       let cells = this.#spare.pop();
       if (cells?.length !== length) cells = new Float64Array(length);
@@ -75,7 +75,7 @@ export class Rows {
     let place = this.home(source[at]);
     this.reach(place);
     while (this.lowAt(place) !== 0) place++;
-    // There is always a place after the last row, so that every search ends at an empty place.
+    // Allocates one more place after the last row, so that every search ends at an empty place.
     this.reach(place + 1);
     this.#copy(source, at, place);
     return place;

@@ -7,18 +7,18 @@
  *
  *     | first slot | count | time | total | time | total | ...
  *
- * The total of an entry is the summed cost of all entries before it, plus a constant. So the cost
- * of a range is one subtraction, and a binary search works by time and by cost. The cost of the
- * newest entry follows from the summed cost in cell 1 of the state. A refund changes the totals of
- * the newer entries or of the older ones, whichever are fewer.
+ * The total of an entry is the summed cost of all entries before it, plus a constant that is the
+ * same for the whole log. So the cost of a range is one subtraction, and a binary search works by
+ * time and by cost. The cost of the newest entry is computed from the summed cost in cell 1 of the
+ * state. A refund changes the totals of the newer or of the older entries, whichever are fewer.
  *
  * The third cell of a state holds the number of the block and its kind: its size class, plus 128
  * for the wide form. Kind 0 means no entries.
  *
- * In the narrow form, words have 32 bits, and times and totals are stored modulo 2^32. That is
- * enough: an entry lives for one window, and its age is counted back from `knownMs`, which is
- * exact. The wide form is used if the window, the limit, or the summed cost after overcharges does
- * not fit in 32 bits. There, words are doubles and totals are stored modulo 2^53.
+ * In the narrow form, words have 32 bits, and times and totals are stored modulo 2^32. 32 bits are
+ * enough, because an entry lives for one window, and its age is counted back from `knownMs`, which
+ * is exact. The wide form is used if the window, the limit, or the summed cost after overcharges
+ * does not fit in 32 bits. In the wide form, words are doubles and totals are stored modulo 2^53.
  */
 import { CELLS, type Entries, type State } from '../../algorithms/algorithm.ts';
 import { Blocks, type Words } from './blocks.ts';
@@ -124,7 +124,7 @@ export class EntrySlab implements Entries {
     if (at === this.#count || this.#age(knownMs, at) !== ageMs) return 0;
     const cost = this.#costBefore(state, at + 1) - this.#costBefore(state, at);
     const total = cells[cell + TOTAL];
-    // An overcharge is limited so that the sum stays an exact integer.
+    // Limits an overcharge, so that the summed cost stays an exact integer.
     const change = Math.min(Math.max(delta, -cost), Number.MAX_SAFE_INTEGER - total);
     if (total + change >= this.#modulus) this.#move(state, knownMs, this.#count, WIDE);
     const isRemoved = change === -cost;
@@ -136,7 +136,7 @@ export class EntrySlab implements Entries {
 
   /**
    * Changes the cost of an entry by changing the totals of the older or of the newer entries,
-   * whichever are fewer. If the entry is removed, moves those entries to close the gap.
+   * whichever are fewer. If the entry is removed, also moves these entries to close the gap.
    */
   #changeCost(at: number, change: number, isRemoved: boolean): void {
     const words = this.#words;
@@ -145,7 +145,7 @@ export class EntrySlab implements Entries {
     // Modulo the modulus, adding `by` equals subtracting `rest`.
     const by = isOlder !== change < 0 ? this.#modulus - Math.abs(change) : Math.abs(change);
     const rest = this.#modulus - by;
-    // The loop may be long, and uses local variables: fields or method calls would double its time.
+    // The loop may be long. It uses local variables: fields or method calls would double its time.
     const start = this.#start + HEADER;
     const last = start + 2 * this.#room - 2;
     let gap = this.#indexOf(at);
@@ -165,12 +165,12 @@ export class EntrySlab implements Entries {
     if (isOlder && isRemoved) this.#skip(1);
   }
 
-  /** Sets the fields about the open log to those of a state. */
+  /** Opens the log of a state: sets the fields of this object that describe the open log. */
   #open({ words, at }: State): void {
     const head = headAt(at);
     const block = words[head];
     const kind = words[head + 1];
-    // All calls of one check open the same log, so the later ones take 3 loads instead of 9.
+    // All calls of one check open the same log. Skipping the rest saves 6 of 9 memory loads.
     if (block === this.#block && kind === this.#kind) return;
     this.#block = block;
     this.#kind = kind;
@@ -189,8 +189,9 @@ export class EntrySlab implements Entries {
 
   /**
    * Returns the index of the oldest entry that is younger than `ageMs`. If `cost` is set, returns
-   * that of the oldest entry before which the summed cost is at least `cost`. Returns the number of
-   * entries if there is none. An exponential search, because the result is mostly near the oldest.
+   * the index of the oldest entry before which the summed cost is at least `cost`. If there is no
+   * such entry, returns the number of entries. An exponential search, because the result is mostly
+   * near the oldest entry.
    */
   #find(knownMs: number, ageMs: number, cost?: number): number {
     let low = 0;
@@ -233,7 +234,7 @@ export class EntrySlab implements Entries {
     return total < 0 ? total + this.#modulus : total;
   }
 
-  /** Like `#totalBefore`, but `at` may be the number of entries: then the cost of all of them. */
+  /** Like `#totalBefore`. If `at` is the number of entries, returns the cost of all entries. */
   #costBefore({ cells, at: cell }: State, at: number): number {
     if (at === 0) return 0;
     return at < this.#count ? this.#totalBefore(at) : cells[cell + TOTAL];
@@ -241,7 +242,7 @@ export class EntrySlab implements Entries {
 
   /**
    * Sets the number of entries, counted from the first slot. Moves a nearly empty log to a smaller
-   * block, and frees the block of an empty one.
+   * block, and frees the block of an empty log.
    */
   #resize(state: State, knownMs: number, count: number): void {
     this.#count = count;

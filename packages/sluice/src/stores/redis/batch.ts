@@ -1,7 +1,7 @@
 /**
- * Sends operations to Redis: at once if no reply is pending, otherwise together with the others
- * that wait for it (`lane.ts`). In a Cluster, each slot has its own commands. The size of a command
- * is bounded, so that Redis is never blocked for long.
+ * Sends operations to Redis. If no reply is pending, an operation is sent at once. Otherwise it is
+ * sent together with other waiting operations, see `lane.ts`. In a Cluster, each slot has its own
+ * commands. The size of a command is bounded, so that Redis is never blocked for long.
  */
 import { atEndOfTurn, monotonicClock, systemClock } from '../../clock.ts';
 import type { OnSent, Recipient } from '../../store.ts';
@@ -12,7 +12,7 @@ import type { RedisOperation } from './operation.ts';
 import { SlowQueue } from './slow-queue.ts';
 import { hasPassed, Transmitter } from './transmitter.ts';
 
-/** Operations wait for a pending reply for one to two of these intervals at most. */
+/** Operations wait for a pending reply for at most one to two of these intervals. */
 const TICK_MS = 1;
 
 export class Batcher {
@@ -23,15 +23,15 @@ export class Batcher {
   readonly #single: Lane;
   /** Lanes of a Cluster by slot, while they have operations. */
   readonly #lanes = new Map<number, Lane>();
-  /** Queues by failure domain, because a silent node must not delay operations on other nodes. */
+  /** By failure domain, because a node that does not reply must not delay other nodes. */
   readonly #slowQueues = new Map<number, SlowQueue<SlowOperation>>();
   #isSlowScheduled = false;
   /** Whether `together` is running. */
   #isCollecting = false;
-  /** Whether the timer runs that bounds the wait for a reply. It is not stopped, but runs out. */
+  /** Whether the timer is running that bounds the wait for a reply, see `#tick`. */
   #isTicking = false;
 
-  /** Calls `onFirstReply` once, when the client is connected. */
+  /** Calls `onFirstReply` once, after the first reply. */
   constructor(send: Send, isCluster: boolean, deadlineMs: number, onFirstReply?: () => void) {
     this.#isCluster = isCluster;
     this.#deadlineMs = deadlineMs;
@@ -49,7 +49,7 @@ export class Batcher {
     });
   }
 
-  /** Like `do`, but reports the result to `recipient`, which avoids a promise. */
+  /** Like `do`, but passes the result to `recipient`, which avoids allocating a promise. */
   submit<T>(
     operation: RedisOperation<T>,
     nowMs: number | undefined,
@@ -80,7 +80,7 @@ export class Batcher {
       return;
     }
     const lane = this.#laneOf(slot);
-    // A reply that has not arrived within the deadline may be lost, so it is not waited for.
+    // A reply that has not arrived within the deadline may be lost: stop waiting for it.
     if (lane.inFlight > 0 && !lane.hasWaiting && hasPassed(lane.sentMs, this.#deadlineMs)) {
       lane.forgetInFlight();
     }
@@ -119,7 +119,7 @@ export class Batcher {
     else for (const lane of [...this.#lanes.values()]) visit(lane);
   }
 
-  /** Starts the timer that sends operations whose reply to wait for is slow. */
+  /** Starts the timer that sends waiting operations if the pending reply is slow. */
   #tick(): void {
     if (this.#isTicking) return;
     this.#isTicking = true;
@@ -145,6 +145,7 @@ export class Batcher {
     return slot === undefined ? 0 : domainOfSlot(slot);
   }
 
+  /** Whether a slow operation on one of the keys is waiting, which must be sent first. */
   #isBehindSlow(keys: readonly string[], slot: number | undefined): boolean {
     if (this.#slowQueues.size === 0) return false;
     return this.#slowQueues.get(this.#domainOf(slot))?.holds(keys) === true;
@@ -166,7 +167,7 @@ export class Batcher {
     this.#isSlowScheduled = true;
     atEndOfTurn(() => {
       this.#isSlowScheduled = false;
-      // Earlier operations on the keys of slow ones must come first.
+      // Earlier operations on the same keys must be sent before the slow ones.
       this.#forEachLane((lane) => lane.flush());
       const send = (slow: readonly SlowOperation[]): Promise<void> => {
         const [{ keys, nowMs }] = slow;

@@ -1,14 +1,16 @@
 /**
  * Adapts any Redis client to one function: `send(args, key)`. Clients are recognized by their
- * methods, so that none of them is a dependency. Returns a warning, which names the value to set,
- * for client options that resend or queue commands, or that prevent the client from noticing a
- * silent connection or a failover.
+ * methods, so that none of them is a dependency. Client options that weaken limits cause a warning
+ * with the value to set: options that resend or queue commands, or that prevent the client from
+ * noticing a failover or a server that has stopped responding.
  */
 import { expected } from '../../errors.ts';
 import type { Warning } from '../../warning.ts';
 import { slotOf } from './keys.ts';
 import { type OnReady, onReadyOf } from './ready-signal.ts';
+import { resubscribing, type Subscribe } from './releases.ts';
 import { rejectingSilentNodes } from './silent-nodes.ts';
+import { ioredisSubscriber, nodeRedisSubscriber, sentinelSubscriber } from './subscribers.ts';
 
 /**
  * Sends one command and resolves to its reply. `key` determines the node in a Cluster.
@@ -41,15 +43,17 @@ export type RedisWarning = Warning;
 
 export interface Connection {
   readonly send: Send;
-  /** Sends `INFO memory`; undefined for a `send` function, which is called only for scripts. */
+  /** Sends `INFO memory`. Undefined for a `send` function, which is called only for scripts. */
   readonly info: (() => Promise<unknown>) | undefined;
   /** Whether the keys of one command must be in one Cluster slot. */
   readonly isCluster: boolean;
   readonly warnings: readonly RedisWarning[];
   /** Returns warnings about options that the client exposes only while it is connected. */
   readonly connectedWarnings?: () => readonly RedisWarning[];
-  /** Adds a listener that is called with each connection; undefined if the client has no events. */
+  /** Adds a listener for new connections. Undefined if the client has no events. */
   readonly onReady: OnReady | undefined;
+  /** Subscribes on a connection of its own; undefined if the client cannot be duplicated. */
+  readonly subscribe?: Subscribe | undefined;
 }
 
 type Shape = Readonly<Record<string, unknown>>;
@@ -86,7 +90,7 @@ const KEY_PREFIX_WARNING: RedisWarning = {
     'Use the prefix option of redisStore instead.',
 };
 
-/** Returns a warning that a connection to a silent server is never replaced. */
+/** Returns the warning that a connection to a server that stopped responding is kept. */
 function silentConnectionWarning(fix: string): RedisWarning {
   return {
     code: 'WARN_REDIS_SOCKET_TIMEOUT',
@@ -96,7 +100,7 @@ function silentConnectionWarning(fix: string): RedisWarning {
   };
 }
 
-/** Returns a warning that the client stays with the old master after a failover. */
+/** Returns the warning that the client keeps using the old master after a failover. */
 function missedFailoverWarning(fix: string): RedisWarning {
   return {
     code: 'WARN_REDIS_FAILOVER',
@@ -108,7 +112,7 @@ function missedFailoverWarning(fix: string): RedisWarning {
 
 const isPositive = (value: unknown): boolean => typeof value === 'number' && value > 0;
 
-/** Returns warnings if ioredis or iovalkey cannot notice silent connections or failovers. */
+/** Returns warnings if ioredis or iovalkey cannot notice a server that is down, or a failover. */
 function ioredisFailoverWarnings(options: Shape, isCluster: boolean): RedisWarning[] {
   const warnings: RedisWarning[] = [];
   const nodes = (isCluster ? (options.redisOptions ?? {}) : options) as Shape;
@@ -144,6 +148,11 @@ function ioredisWarnings({ options, isCluster }: IoredisLike): RedisWarning[] {
 }
 
 function fromIoredis(client: IoredisLike): Connection {
+  const shape = client as unknown as Shape;
+  const cluster = client as unknown as { nodes(): readonly unknown[] };
+  const nodesOf = client.isCluster ? () => cluster.nodes() : () => [client];
+  const canDuplicate = hasMethod(shape, client.isCluster ? 'nodes' : 'duplicate');
+  const onReady = onReadyOf(client, 'ready', '+node');
   return {
     // iovalkey and ioredis 5 find the keys of a command only if its name is in lower case. Without
     // the keys, a Cluster client sends the command to any node.
@@ -151,7 +160,8 @@ function fromIoredis(client: IoredisLike): Connection {
     info: () => client.call('INFO', ['memory']),
     isCluster: client.isCluster === true,
     warnings: ioredisWarnings(client),
-    onReady: onReadyOf(client, 'ready', '+node'),
+    onReady,
+    subscribe: canDuplicate ? resubscribing(ioredisSubscriber(nodesOf), onReady) : undefined,
   };
 }
 
@@ -189,8 +199,8 @@ interface ClusterNode {
 }
 
 /**
- * Returns a `send` to the node of a key. If the client has a socket timeout, commands to a node
- * that has not replied for half of it are rejected, see `silent-nodes.ts`.
+ * Returns a function that sends a command to the node of a key. If the client has a socket timeout,
+ * it rejects commands to a node that has not replied for half of that time, see `silent-nodes.ts`.
  */
 function clusterSend(cluster: NodeRedisCluster): Send {
   const masterOf = (key: string): ClusterNode | undefined => cluster.slots[slotOf(key)]?.master;
@@ -204,6 +214,8 @@ function clusterSend(cluster: NodeRedisCluster): Send {
 
 function fromNodeRedisCluster(cluster: NodeRedisCluster): Connection {
   const send = clusterSend(cluster);
+  const onReady = onReadyOf(cluster, 'ready', 'node-ready');
+  const nodesOf = () => cluster.masters.flatMap(({ client }) => (client ? [client] : []));
   return {
     send,
     info: () => send(['INFO', 'memory'], ''),
@@ -213,7 +225,8 @@ function fromNodeRedisCluster(cluster: NodeRedisCluster): Connection {
       const connected = cluster.masters.find(({ client }) => client !== undefined);
       return nodeRedisWarnings(connected?.client?.options, 'defaults.');
     },
-    onReady: onReadyOf(cluster, 'ready', 'node-ready'),
+    onReady,
+    subscribe: resubscribing(nodeRedisSubscriber(nodesOf), onReady),
   };
 }
 
@@ -225,13 +238,17 @@ function fromNodeRedis(client: NodeRedisLike): Connection {
   const isSentinel = hasMethod(shape, 'getSentinelNode');
   const send: Send = (args) =>
     isSentinel ? client.sendCommand(false, args) : client.sendCommand(args);
+  const onReady = onReadyOf(client, 'ready', 'node-ready');
+  const own = hasMethod(shape, 'duplicate') ? nodeRedisSubscriber(() => [client]) : undefined;
+  const open = isSentinel ? sentinelSubscriber(client) : own;
   return {
     send,
     info: () => send(['INFO', 'memory'], ''),
     isCluster: false,
     // `createSentinel` does not expose its options.
     warnings: nodeRedisWarnings(shape.options as Shape | undefined),
-    onReady: onReadyOf(client, 'ready', 'node-ready'),
+    onReady,
+    subscribe: open && resubscribing(open, isSentinel ? undefined : onReady),
   };
 }
 

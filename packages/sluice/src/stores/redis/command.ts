@@ -1,7 +1,10 @@
 /**
- * Builds one command from several operations: the arguments of a fast script (fast-begin.lua) or of
- * the general script (decide.lua).
+ * Builds one command from several operations: for a fast script, with the arguments described in
+ * fast-begin.lua, or for the general script, with those described in decide.lua.
  */
+import { isConcurrency } from '../../algorithms/index.ts';
+import type { Limit } from '../../store.ts';
+import { releaseChannel } from './keys.ts';
 import { REPEATABLE_KINDS, type RedisOperation } from './operation.ts';
 import { SCRIPTS, type Script } from './scripts.generated.ts';
 
@@ -28,7 +31,7 @@ export function buildFastCommand(
   return { script, args };
 }
 
-/** Whether one set of numbers is enough for all keys. */
+/** Whether all operations have the same numbers, so that the command contains them once. */
 function haveSameNumbers(operations: readonly RedisOperation[]): boolean {
   const { kind, limits } = operations[0];
   const [{ params, cost }] = limits;
@@ -45,14 +48,14 @@ function haveSameNumbers(operations: readonly RedisOperation[]): boolean {
 
 function pushNumbers(args: string[], { kind, limits, fast }: RedisOperation): void {
   const [{ params, cost }] = limits;
-  // Templates throw for symbols, which `String` accepts.
+  // Template literals throw for symbols, as they should. `String` would accept them.
   args.push(`${params.limit}`, `${kind === 'peek' ? -1 - cost : cost}`);
   if (fast?.third !== undefined) args.push(`${fast.third(params)}`);
 }
 
 /**
  * Builds a command for any operations. Consecutive operations that differ only in their keys and
- * ids share one argument, a run.
+ * ids are one run, which is encoded as one argument.
  */
 export function buildGeneralCommand(
   operations: readonly RedisOperation[],
@@ -72,14 +75,21 @@ class GeneralCommandBuilder {
   readonly #policyNumbers = new Map<string, number>();
   /** The first operation of the current run. */
   #first: RedisOperation | undefined = undefined;
+  /** The label of the last run. */
+  #label = '';
   /** Number of operations of the current run. */
   #count = 0;
 
   add(operation: RedisOperation): void {
     for (const key of operation.keys) this.#keys.push(key);
-    if (this.#first === undefined || !canShareRun(this.#first, operation)) {
+    const hasLabel = operation.label === this.#label;
+    if (this.#first === undefined || !hasLabel || !canShareRun(this.#first, operation)) {
       this.#endRun();
       this.#first = operation;
+    }
+    if (!hasLabel) {
+      this.#label = operation.label;
+      this.#runs.push('label', operation.label);
     }
     if (operation.id !== undefined) this.#ids.push(operation.id);
     this.#count++;
@@ -100,11 +110,9 @@ class GeneralCommandBuilder {
     let run: string = kind;
     const isRepeatable = REPEATABLE_KINDS.includes(kind);
     if (isRepeatable) run += ` ${this.#count}`;
-    for (const [index, { policy, params, cost }] of limits.entries()) {
-      const { limit, windowMs, bucketMs, capacity } = params;
-      const text = `${policy.algorithm} ${limit} ${windowMs} ${bucketMs} ${capacity}`;
-      run += ` ${this.#policyNumber(text)}`;
-      if (isRepeatable) run += ` ${cost}`;
+    for (const [index, limit] of limits.entries()) {
+      run += ` ${this.#policyNumber(policyText(limit, this.#first.keys[0]))}`;
+      if (isRepeatable) run += ` ${limit.cost}`;
       else if (changes.length > 0) run += changes[index];
     }
     this.#runs.push(run + numbers, ...this.#ids);
@@ -121,6 +129,16 @@ class GeneralCommandBuilder {
     }
     return index;
   }
+}
+
+/** Returns the arguments of a policy. `key` has the prefix of the store. */
+function policyText({ policy, params }: Limit, key: string): string {
+  const { limit, windowMs, bucketMs, capacity } = params;
+  const text = `${policy.algorithm} ${limit} ${windowMs} ${bucketMs} ${capacity}`;
+  if (isConcurrency(policy)) return `${text} ${releaseChannel(key)}`;
+  if (policy.block === undefined) return text;
+  const { forMs, factor, maxMs, forgetMs } = policy.block;
+  return `${text} ${forMs} ${factor} ${maxMs} ${forgetMs}`;
 }
 
 /** Whether two operations differ only in their keys and ids, so that they can share a run. */

@@ -1,4 +1,4 @@
-/** `redisStore`: validates options, warns about settings that weaken limits, handles failures. */
+/** `redisStore`: validates options, warns about settings that weaken limits, builds the store. */
 import { checkFields, expected, isInteger } from '../../errors.ts';
 import {
   DEFAULT_DEADLINE_MS,
@@ -14,19 +14,20 @@ import { DenyCache } from './deny-cache.ts';
 import { evictionWarning, parseServerInfo } from './eviction-policy.ts';
 import { KeyNames } from './keys.ts';
 import { RedisStore } from './redis-store.ts';
+import type { Subscribe } from './releases.ts';
 
 export interface DenyCacheOptions {
   /**
    * Maximum time for which a denial is cached, in ms. Refunds by other processes take effect after
    * at most this time. Default 1,000.
    *
-   *     redisStore(client, { denyCache: { maxMs: 200 } })
+   * @example denyCache: { maxMs: 200 }
    */
   readonly maxMs?: number;
   /**
    * Maximum number of keys in the cache. Default 10,000.
    *
-   *     redisStore(client, { denyCache: { maxKeys: 50_000 } })
+   * @example denyCache: { maxKeys: 50_000 }
    */
   readonly maxKeys?: number;
 }
@@ -35,33 +36,42 @@ export interface RedisStoreOptions extends FailureOptions {
   /**
    * Prefix of all keys in Redis, without braces. Default `'s:'`.
    *
-   *     redisStore(client, { prefix: 'staging:' })
+   * @example prefix: 'staging:'
    */
   readonly prefix?: string;
   /**
    * Caches denials in this process, so that clients that retry too early cause no load on Redis.
-   * Enabled by default. Set `false` to disable it, or an object to change its bounds.
+   * Set `false` to disable it, or an object to change its bounds. Default: enabled, with the
+   * defaults of its bounds.
    *
-   *     redisStore(client, { denyCache: false })
+   * @example denyCache: false
    */
   readonly denyCache?: DenyCacheOptions | false;
   /**
-   * Set `true` if `client` is a `send` function that connects to a Redis Cluster. By default, a
+   * Set `true` if `client` is a `send` function that connects to a Redis Cluster. Default: a
    * Cluster is detected from the client, and a `send` function connects to a single server.
    *
-   *     redisStore((args, key) => send(args, key), { cluster: true })
+   * @example cluster: true
    */
   readonly cluster?: boolean;
   /**
-   * Called with warnings about client or server settings that weaken limits. By default they are
+   * Subscribes to a channel, so that waiters for a concurrency limit are woken when another process
+   * releases a hold. Default: a second connection of the client. For valkey-glide and a `send`
+   * function there is no default, and waiters only poll.
+   *
+   * @example subscribe: (channel, onMessage) => listen(channel, onMessage)
+   */
+  readonly subscribe?: Subscribe;
+  /**
+   * Called with warnings about client or server settings that weaken limits. Default: they are
    * passed to `process.emitWarning`.
    *
-   *     redisStore(client, { onWarning: ({ code, message }) => logger.warn({ code }, message) })
+   * @example onWarning: ({ code, message }) => logger.warn({ code }, message)
    */
   readonly onWarning?: (warning: RedisWarning) => void;
 }
 
-const OPTIONS = ['prefix', 'denyCache', 'cluster', 'onWarning'];
+const OPTIONS = ['prefix', 'denyCache', 'cluster', 'subscribe', 'onWarning'];
 
 function createDenyCache(options: DenyCacheOptions | false | undefined): DenyCache | undefined {
   if (options === false) return undefined;
@@ -92,11 +102,14 @@ async function checkEviction(info: Connection['info'], onWarning: (warning: Redi
  */
 export function redisStore(client: RedisClient, options: RedisStoreOptions = {}): GuardedStore {
   checkFields(options, [...OPTIONS, ...FAILURE_OPTIONS]);
-  const { prefix = 's:', denyCache, cluster, onWarning = emitWarning, ...failure } = options;
+  const { prefix = 's:', denyCache, cluster, subscribe, ...rest } = options;
+  const { onWarning = emitWarning, ...failure } = rest;
   const isPlain = typeof prefix === 'string' && !/[{}]/.test(prefix);
   checkOption(isPlain, '`prefix` to be text without braces', prefix);
   checkOption(typeof onWarning === 'function', '`onWarning` to be a function', onWarning);
   checkOption([true, false, undefined].includes(cluster), '`cluster` to be a boolean', cluster);
+  const isFunction = subscribe === undefined || typeof subscribe === 'function';
+  checkOption(isFunction, '`subscribe` to be a function', subscribe);
   const { send, info, warnings, connectedWarnings, onReady, ...connection } = connectionOf(client);
   const isCluster = cluster ?? connection.isCluster;
   const warn = warnOnError(onWarning);
@@ -108,5 +121,7 @@ export function redisStore(client: RedisClient, options: RedisStoreOptions = {})
   const deadlineMs = failure.deadlineMs ?? DEFAULT_DEADLINE_MS;
   const batcher = new Batcher(send, isCluster, deadlineMs, onFirstReply);
   const [names, denials] = [new KeyNames(prefix), createDenyCache(denyCache)];
-  return withFailurePolicy(new RedisStore(batcher, isCluster, names, denials, onReady), failure);
+  const listen = subscribe ?? connection.subscribe;
+  const store = new RedisStore(batcher, isCluster, names, denials, onReady, listen);
+  return withFailurePolicy(store, failure);
 }

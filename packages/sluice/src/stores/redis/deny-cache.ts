@@ -2,12 +2,15 @@
  * Caches denials, so that a client that retries at a full limit causes no load on Redis.
  *
  * A denial with a wait of t ms stays valid for t ms, unless a charge is refunded or the key is
- * reset. A refund or reset by this process deletes the cached denial. One by another process takes
- * effect after at most `maxMs`. Only calls with the same cost are denied from the cache: a smaller
- * cost may be allowed, and a larger one has to wait longer.
+ * reset. A refund or reset by this process deletes the cached denial. A refund or reset by another
+ * process takes effect after at most `maxMs`. Only calls with the same cost are denied from the
+ * cache: a smaller cost may be allowed, and a larger cost has to wait longer.
+ *
+ * A denial by a block is cached until the block has ended, because the next denial starts another
+ * one. Concurrency limits are not cached, because other processes release their holds.
  *
  * The cache entry expires t ms after the command was sent, which is before the limit in Redis has
- * room. The wait that is returned counts from the arrival of the reply, so a retry after it
+ * room again. The returned wait counts from the arrival of the reply, so a retry after that wait
  * succeeds.
  */
 import type { LimitParams } from '../../algorithms/algorithm.ts';
@@ -42,7 +45,7 @@ export class DenyCache {
     this.#maxKeys = maxKeys;
   }
 
-  /** Returns the cached denial of a limit, with the times that remain, or undefined. */
+  /** Returns the cached denial of a limit, with its times reduced by its age, or undefined. */
   find(
     key: string,
     { policy, params, cost, key: text }: Limit,
@@ -61,16 +64,19 @@ export class DenyCache {
     const kind = peek ? CachedPeek : CachedDecision;
     const waitMs = Math.max(result.retryAfterMs - elapsedMs, 1);
     const resetAfterMs = Math.max(result.resetAfterMs - elapsedMs, waitMs);
-    return new kind(policy.name, text, cost, params.capacity, waitMs, result.atMs + elapsedMs, {
-      free: result.remaining,
-      resetAfterMs,
-    });
+    const rest = { free: result.remaining, resetAfterMs };
+    const atMs = result.atMs + elapsedMs;
+    const cached = new kind(policy.name, text, cost, params.capacity, waitMs, atMs, rest);
+    const { blockedUntilMs } = result;
+    return blockedUntilMs === undefined ? cached : Object.assign(cached, { blockedUntilMs });
   }
 
   /** Caches a denial. `sentMs` is when its command was sent, by the system clock. */
-  add(key: string, params: LimitParams, result: CheckResult, sentMs: number): void {
+  add(key: string, { policy, params }: Limit, result: CheckResult, sentMs: number): void {
+    const { blockedUntilMs = 0, atMs } = result;
     const receivedMs = systemClock.now();
-    const untilMs = sentMs + Math.min(result.retryAfterMs, this.#maxMs);
+    const lastsMs = policy.block ? blockedUntilMs - atMs : result.retryAfterMs;
+    const untilMs = sentMs + Math.min(lastsMs, this.#maxMs);
     if (untilMs <= receivedMs) return;
     this.#denials.delete(key);
     if (this.#denials.size >= this.#maxKeys) {

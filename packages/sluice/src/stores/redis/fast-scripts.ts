@@ -1,11 +1,11 @@
 /**
- * The fast scripts: one for each algorithm, for checks and peeks of single limits. A lone check
- * takes Redis a third of the time that the general script takes. All other operations, and checks
- * that a fast script hands over, use the general script. Both write the same bytes, so they can be
- * mixed.
+ * The fast scripts: one for each algorithm, for checks and peeks of single limits. For a command
+ * with one check, a fast script takes Redis a third of the time of the general script. All other
+ * operations use the general script. So do checks that a fast script cannot decide and hands over.
+ * Both kinds of scripts write the same bytes, so they can be mixed.
  */
 import type { LimitParams } from '../../algorithms/algorithm.ts';
-import type { AlgorithmName } from '../../algorithms/index.ts';
+import { isConcurrency, type WindowAlgorithmName } from '../../algorithms/index.ts';
 import type { Policy } from '../../policy.ts';
 import { SCRIPTS, type Script } from './scripts.generated.ts';
 
@@ -14,15 +14,15 @@ export interface FastFormat {
   readonly script: Script;
   /** The window in ms, as text. */
   readonly window: string;
-  /** Checks of one group can share a command. All checks of a Redis key have the same group. */
+  /** Only checks of one group can share a command. All checks of a Redis key have one group. */
   readonly group: string;
-  /** Returns the third number of a check, or undefined if the algorithm has none. */
+  /** Returns the number after limit and cost. Undefined if the algorithm has no such number. */
   readonly third: ((params: LimitParams) => number) | undefined;
 }
 
 type FastScript = Pick<FastFormat, 'script' | 'third'>;
 
-const FAST: Readonly<Record<AlgorithmName, FastScript>> = {
+const FAST: Readonly<Record<WindowAlgorithmName, FastScript>> = {
   'fixed-window': { script: SCRIPTS.fixedWindow, third: undefined },
   'sliding-counter': { script: SCRIPTS.slidingCounter, third: undefined },
   'token-bucket': { script: SCRIPTS.tokenBucket, third: ({ capacity }) => capacity },
@@ -32,11 +32,21 @@ const FAST: Readonly<Record<AlgorithmName, FastScript>> = {
 
 const formats = new WeakMap<Policy, FastFormat>();
 
-export function fastFormatOf(policy: Policy): FastFormat {
+/** Whether the policy needs more than its own key: concurrency limits, and limits with blocks. */
+export const needsGeneralScript = (policy: Policy): boolean =>
+  policy.block !== undefined || isConcurrency(policy);
+
+/** Returns undefined if all checks of the policy need the general script. */
+export function fastFormatOf(policy: Policy): FastFormat | undefined {
+  if (needsGeneralScript(policy)) return undefined;
   let format = formats.get(policy);
   if (format === undefined) {
     const { algorithm, windowMs } = policy;
-    format = { ...FAST[algorithm], window: String(windowMs), group: `${algorithm} ${windowMs}` };
+    format = {
+      ...FAST[algorithm as WindowAlgorithmName],
+      window: String(windowMs),
+      group: `${algorithm} ${windowMs}`,
+    };
     formats.set(policy, format);
   }
   return format;

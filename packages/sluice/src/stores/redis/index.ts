@@ -8,3 +8,4 @@ export type {
   Send,
 } from './client.ts';
 export { type DenyCacheOptions, type RedisStoreOptions, redisStore } from './create-store.ts';
+export type { Subscribe } from './releases.ts';

@@ -1,13 +1,13 @@
 /**
  * A lane: the operations for one server, or for one slot of a Cluster, in order. An operation is
  * sent at once if no command of the lane is in flight. Operations that arrive while a reply is
- * pending wait, and are sent together with the next ones:
+ * pending wait, and are sent together:
  *
- *   - when a reply has arrived and its callers have continued, or
+ *   - when a reply has arrived and the code that awaited it has run, or
  *   - when they fill a command, or
  *   - after 1 to 2 ms, so that a slow reply does not delay them further.
  *
- * So a quiet process has no delay, and a busy one sends few large commands.
+ * So a process with few calls has no delay, and a busy process sends few large commands.
  */
 import { atEndOfTurn } from '../../clock.ts';
 import type { RedisOperation } from './operation.ts';
@@ -15,7 +15,7 @@ import type { RedisOperation } from './operation.ts';
 /** Maximum weight of a command: as many checks as Redis executes in well under a millisecond. */
 export const MAX_WEIGHT = 64;
 
-/** Calls `work` when all promises that are settled by now have been handled, in the same turn. */
+/** Calls `work` in this turn of the event loop, after the handlers of all settled promises. */
 const afterMicrotasks: (work: () => void) => void =
   typeof process === 'object' && typeof process.nextTick === 'function'
     ? (work) => process.nextTick(work)
@@ -24,28 +24,28 @@ const afterMicrotasks: (work: () => void) => void =
 /** Operations that will be sent as one command. */
 export interface Batch {
   readonly operations: RedisOperation[];
-  /** Whether all of them are for one fast script. */
+  /** Whether all operations are for one fast script. */
   readonly isFast: boolean;
   readonly nowMs: number | undefined;
 }
 
 export class Lane {
-  /** The number of commands of this epoch without a reply. */
+  /** The number of commands of the current epoch that have no reply. */
   inFlight = 0;
-  /** Increased when replies are no longer waited for. Commands of earlier epochs do not count. */
+  /** Increased by `forgetInFlight`. Replies to commands of earlier epochs are not counted. */
   epoch = 0;
   /** When the last command was sent, by the system clock. */
   sentMs = 0;
-  /** Whether a reply has arrived whose callers have not continued yet. */
+  /** Whether a reply has arrived and the code that awaited it has not run yet. */
   isSettling = false;
-  /** Whether its operations waited at the last tick of the timer. */
+  /** Whether operations of this lane were waiting at the last tick of the timer. */
   hasWaited = false;
   /** Checks for fast scripts, by group. */
   readonly #fast = new Map<string, RedisOperation[]>();
-  /** All other operations, and checks that follow them. */
+  /** Operations for the general script, and checks that arrived after them. */
   #general: RedisOperation[] = [];
   #weight = 0;
-  /** The given time of the waiting operations, see `Store`. */
+  /** The `nowMs` of the waiting operations, see `Store`. */
   #nowMs: number | undefined = undefined;
 
   constructor(
@@ -53,7 +53,7 @@ export class Lane {
     readonly slot: number | undefined,
     /** Sends a command now. */
     readonly dispatch: (lane: Lane, batch: Batch) => void,
-    /** Called when nothing is in flight or waits. */
+    /** Called when no command is in flight and no operation waits. */
     readonly idle: () => void,
   ) {}
 
@@ -61,21 +61,21 @@ export class Lane {
     return this.#fast.size > 0 || this.#general.length > 0;
   }
 
-  /** Whether an operation can be sent at once: nothing is in flight or waits. */
+  /** Whether an operation can be sent at once: no command is in flight and none waits. */
   get isFree(): boolean {
     return this.inFlight === 0 && !this.isSettling && !this.hasWaiting;
   }
 
-  /** Stops waiting for replies, which are probably lost. */
+  /** Stops waiting for the pending replies, which are probably lost. */
   forgetInFlight(): void {
     this.inFlight = 0;
     this.epoch++;
   }
 
   /**
-   * Adds an operation to those that wait. All checks of a key are in the same list, and lists are
-   * sent before the general operations. So operations on one key keep their order if checks that
-   * follow a general operation join it.
+   * Adds an operation to those that wait. Operations on one key keep their order: all fast checks
+   * of a key are in the same list, and these lists are sent before the general operations. A check
+   * that arrives after a general operation is sent with the general ones.
    */
   add(operation: RedisOperation, nowMs: number | undefined): void {
     if (nowMs !== this.#nowMs) {
@@ -101,9 +101,9 @@ export class Lane {
   }
 
   /**
-   * Call when a command has ended, before its callers are notified. The callers of a command
-   * continue one after the other. Their next operations are sent together when all have continued.
-   * A single caller needs no such delay.
+   * Call when a command has ended, before its results are passed to its callers. The callers then
+   * run one after the other. Their next operations are sent together when all have run. With a
+   * single caller, the next operation is sent at once.
    */
   ended(count: number, epoch: number): void {
     if (epoch === this.epoch) this.inFlight--;

@@ -1,4 +1,4 @@
-/** The base class of operations of the scripts. */
+/** The base class of the operations that the scripts execute. */
 import { algorithms } from '../../algorithms/index.ts';
 import type { Limit, Recipient } from '../../store.ts';
 import type { FastFormat } from './fast-scripts.ts';
@@ -8,18 +8,18 @@ import type { Reply } from './reply.ts';
 const SHORT_LOG = 36;
 
 /** The kinds of operations, as decide.lua describes them. */
-export type Kind = RepeatableKind | 'adjust' | 'spend' | 'unspend' | 'inspect';
+export type Kind = RepeatableKind | 'adjust' | 'spend' | 'unspend' | 'inspect' | 'block';
 /** Kinds of which one run can contain several operations. */
 type RepeatableKind = 'check' | 'peek' | 'once' | 'forget' | 'reset';
 
 export const REPEATABLE_KINDS: readonly Kind[] = ['check', 'peek', 'once', 'forget', 'reset'];
 
 /**
- * An operation and how to read its reply. A class with methods, because there is one object per
- * decision, and each closure would be another object.
+ * An operation, and how to read its reply. A class with methods, not closures: there is one
+ * instance per decision, and each closure would allocate another object.
  */
 export abstract class RedisOperation<T = unknown> {
-  /** Whether it has been retried. */
+  /** Whether the operation has been retried. */
   isRetried = false;
   /** Set for a check or peek of one limit that has not been handed over to the general script. */
   fast: FastFormat | undefined = undefined;
@@ -29,17 +29,20 @@ export abstract class RedisOperation<T = unknown> {
     readonly kind: Kind,
     readonly limits: readonly Limit[],
     readonly keys: readonly string[],
-    /** Last numbers of the run, such as how long to keep its records. Start with a space. */
+    /** The last numbers of the run, such as the lifetime of its records. Starts with a space. */
     readonly numbers = '',
     /** Idempotency id of the check, or id of the receipt. */
     readonly id?: string,
-    /** For each limit of an adjustment: when it was charged, the delta, and the charged cost. */
+    /** For each limit of an adjustment: its charge and the change, see `adjustmentArgs`. */
     readonly changes: readonly string[] = [],
+    /** The label of the holds that it takes. */
+    readonly label = '',
   ) {}
 
   /**
-   * Its share of the maximum weight of a batch: 1 for each key, or more if it takes Redis longer
-   * than a check. A refund in a log of 100,000 entries takes about 150 us, an inspection 450 us.
+   * The part of the maximum weight of a command that this operation uses: 1 for each key, or more
+   * if it takes Redis longer than a check. In a log of 100,000 entries, a refund takes about 150 us
+   * and an inspection 450 us.
    */
   get weight(): number {
     const { kind, limits, keys } = this;

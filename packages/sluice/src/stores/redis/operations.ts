@@ -1,4 +1,5 @@
 /** The operations of the Redis store: their arguments for the script, and their results. */
+import { isConcurrency } from '../../algorithms/index.ts';
 import {
   type CheckResult,
   DecisionRecord,
@@ -8,13 +9,14 @@ import {
 } from '../../decision.ts';
 import {
   type Adjustment,
+  type Hold,
   type KeyState,
   type Limit,
   MAX_INSPECTED,
   receiptLifetimeMs,
 } from '../../store.ts';
 import type { DenyCache } from './deny-cache.ts';
-import { fastFormatOf } from './fast-scripts.ts';
+import { fastFormatOf, needsGeneralScript } from './fast-scripts.ts';
 import { type Kind, RedisOperation } from './operation.ts';
 import type { Reply } from './reply.ts';
 
@@ -29,8 +31,9 @@ export class CheckOperation extends RedisOperation<readonly CheckResult[]> {
     private readonly denials: DenyCache | undefined,
     rememberMs = 0,
     id?: string,
+    label?: string,
   ) {
-    super(kind, limits, keys, kind === 'once' ? ` ${rememberMs}` : '', id);
+    super(kind, limits, keys, kind === 'once' ? ` ${rememberMs}` : '', id, [], label);
     if (kind !== 'once' && limits.length === 1) this.fast = fastFormatOf(limits[0].policy);
   }
 
@@ -44,7 +47,7 @@ export class CheckOperation extends RedisOperation<readonly CheckResult[]> {
             limits.map((limit) => readLimit(reply, limit, kind)),
             kind === 'peek',
           );
-    if (!result.allowed) this.denials?.add(this.keys[0], limits[0].params, result, reply.sentMs);
+    if (!result.allowed) this.denials?.add(this.keys[0], limits[0], result, reply.sentMs);
     return [result];
   }
 }
@@ -56,7 +59,7 @@ export class NumberOperation extends RedisOperation<number> {
   }
 }
 
-/** Applies the adjustments of a receipt. The result is undefined if the receipt was used before. */
+/** Applies the adjustments of a receipt. Its result is undefined if the receipt was used before. */
 export class SpendOperation extends RedisOperation<readonly number[] | undefined> {
   constructor(
     id: string,
@@ -88,13 +91,18 @@ export const limitOf = ({ policy, params, charge }: Adjustment): Limit => ({
   cost: 0,
 });
 
-/** Returns the arguments of an adjustment for the script. */
-export const adjustmentArgs = ({ charge, delta }: Adjustment): string =>
-  ` ${charge.atMs} ${delta} ${charge.cost}`;
+/**
+ * Returns the arguments of an adjustment for the script. For a hold, a delta of 0 is a renewal. No
+ * hold has the fence 0, so an adjustment that is neither a renewal nor a release has no effect.
+ */
+export const adjustmentArgs = ({ charge, delta, renew }: Adjustment): string => {
+  const { atMs, cost, fence = 0 } = charge;
+  return ` ${atMs} ${renew ? 0 : delta} ${cost} ${renew || delta < 0 ? fence : 0}`;
+};
 
 /**
  * Returns two arguments that set how long a receipt is recorded as used: the time at which the
- * record expires, and half of its longest lifetime.
+ * record expires, and half of the longest lifetime of the record.
  */
 export function recordingArgsOf(adjustments: readonly Adjustment[]): string {
   const longestMs = Math.max(...adjustments.map(receiptLifetimeMs));
@@ -104,7 +112,12 @@ export function recordingArgsOf(adjustments: readonly Adjustment[]): string {
 
 export class InspectOperation extends RedisOperation<KeyState | undefined> {
   override read(reply: Reply): KeyState | undefined {
-    return readState(reply, this.limits[0]);
+    if (reply.number() === 0) return undefined;
+    const atMs = reply.number();
+    const [limit] = this.limits;
+    const state = readState(reply, limit);
+    if (isConcurrency(limit.policy)) return readHolds(reply, limit, state);
+    return limit.policy.block ? readBlock(reply, atMs, state) : state;
   }
 }
 
@@ -120,16 +133,19 @@ function readLimit(reply: Reply, limit: Limit, operation: Kind): CheckResult {
   const free = reply.number();
   const resetAfterMs = reply.number();
   const kind = operation === 'peek' ? PeekRecord : DecisionRecord;
-  return new kind(policy.name, key, cost, params.capacity, waitMs, atMs, { free, resetAfterMs });
+  const rest = { free, resetAfterMs };
+  const result = new kind(policy.name, key, cost, params.capacity, waitMs, atMs, rest);
+  if (!needsGeneralScript(policy)) return result;
+  const more = reply.number();
+  if (more === 0) return result;
+  return Object.assign(result, policy.block ? { blockedUntilMs: more } : { fence: more });
 }
 
 export function jointResult(limits: readonly LimitDecision[], peek: boolean): CheckResult {
   return jointDecision(limits, !peek && limits.every(({ allowed }) => allowed));
 }
 
-function readState(reply: Reply, { policy, params }: Limit): KeyState | undefined {
-  if (reply.number() === 0) return undefined;
-  reply.number();
+function readState(reply: Reply, { policy, params }: Limit): KeyState {
   const free = reply.number();
   const resetAfterMs = reply.number();
   const cells = [reply.number(), reply.number(), reply.number()];
@@ -150,7 +166,35 @@ function readState(reply: Reply, { policy, params }: Limit): KeyState | undefine
   };
 }
 
-/** Reads one chunk into `entries`: times are relative to its base, and totals are cumulative. */
+/** Reads the holds of a concurrency limit. Those of the same millisecond are one entry. */
+function readHolds(reply: Reply, { params }: Limit, state: KeyState): KeyState {
+  const count = reply.number();
+  const texts = reply.texts();
+  const holds: Hold[] = [];
+  const entries: { atMs: number; cost: number }[] = [];
+  for (let index = texts.length - 4; index >= 0; index -= 4) {
+    const [fence, cost, expiresAtMs] = texts.slice(index, index + 3).map(Number);
+    const atMs = expiresAtMs - params.windowMs;
+    holds.push({ fence, cost, atMs, expiresAtMs, label: texts[index + 3] || undefined });
+    const last = entries.at(-1);
+    if (last?.atMs === atMs) last.cost += cost;
+    else entries.push({ atMs, cost });
+  }
+  return { ...state, entries, entryCount: count - holds.length + entries.length, holds };
+}
+
+/** Reads the last block of a key. */
+function readBlock(reply: Reply, atMs: number, state: KeyState): KeyState {
+  const untilMs = reply.number();
+  const blocks = reply.number();
+  if (untilMs === 0) return state;
+  const leftMs = untilMs - atMs;
+  if (leftMs <= 0) return { ...state, blocks };
+  const resetAfterMs = Math.max(state.resetAfterMs, leftMs);
+  return { ...state, remaining: 0, resetAfterMs, blockedUntilMs: untilMs, blocks };
+}
+
+/** Adds the entries of one chunk. Its times are relative to a base, its totals cumulative. */
 function readEntries(reply: Reply, entries: { atMs: number; cost: number }[]): void {
   const baseMs = reply.number();
   let before = reply.number();

@@ -1,11 +1,14 @@
-/** Listens to the events with which a client reports a new connection. */
+/** Listens to the events of a Redis client about new connections. */
 
 type Emitter = Record<'on' | 'removeListener', (event: string, listener: () => void) => void>;
 
 /** Adds a listener. Returns a function that removes it. */
 export type OnReady = (listener: () => void) => () => void;
 
-/** Adds one listener per event for all stores of a client: EventEmitter warns above ten. */
+/**
+ * Adds one listener per event for all stores of a client, because EventEmitter warns if an event
+ * has more than ten listeners.
+ */
 class ReadySignal {
   readonly #client: Emitter;
   readonly #events: readonly string[];

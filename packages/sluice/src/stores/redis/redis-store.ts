@@ -1,5 +1,6 @@
-/** The Redis store: one script executes all operations on the server, by the server's clock. */
+/** The Redis store: scripts execute all operations on the server, by the server's clock. */
 import type { LimitParams } from '../../algorithms/algorithm.ts';
+import { isConcurrency } from '../../algorithms/index.ts';
 import type { CheckResult, LimitDecision } from '../../decision.ts';
 import type { Policy } from '../../policy.ts';
 import {
@@ -7,6 +8,7 @@ import {
   type Check,
   decideBySubmit,
   type Limit,
+  type OnRelease,
   type OnSent,
   type Recipient,
   refundOf,
@@ -27,17 +29,22 @@ import {
   SpendOperation,
 } from './operations.ts';
 import type { OnReady } from './ready-signal.ts';
+import { Releases, type Subscribe } from './releases.ts';
 import { StoreReplyError } from './reply-errors.ts';
 
 /** The store without its failure policy, which `redisStore` adds. */
 export class RedisStore implements Store {
+  readonly features = ['concurrency', 'block'] as const;
   readonly #batcher: Batcher;
   readonly #isCluster: boolean;
   readonly #names: KeyNames;
   readonly #denials: DenyCache | undefined;
-  /** Undefined if there is no Cluster, because a single server is one failure domain. */
+  /** Defined only for a Cluster. A single server is one failure domain. */
   readonly domainOf?: NonNullable<Store['domainOf']>;
   readonly onReady?: OnReady;
+  /** Undefined without a way to subscribe. */
+  readonly onRelease?: OnRelease;
+  readonly #releases: Releases | undefined;
 
   constructor(
     batcher: Batcher,
@@ -45,6 +52,7 @@ export class RedisStore implements Store {
     names: KeyNames,
     denials?: DenyCache,
     onReady?: OnReady,
+    subscribe?: Subscribe,
   ) {
     this.#batcher = batcher;
     this.#isCluster = isCluster;
@@ -52,6 +60,10 @@ export class RedisStore implements Store {
     this.#denials = denials;
     if (isCluster) this.domainOf = (policy, key) => domainOfSlot(slotOf(names.of(policy, key)));
     if (onReady !== undefined) this.onReady = onReady;
+    if (subscribe === undefined) return;
+    const releases = new Releases(names, subscribe);
+    this.#releases = releases;
+    this.onRelease = (listener) => releases.add(listener);
   }
 
   decide(checks: readonly Check[], nowMs?: number): Promise<readonly CheckResult[]> {
@@ -68,8 +80,9 @@ export class RedisStore implements Store {
     for (let index = 1; index < limits.length; index++) {
       keys.push(this.#names.of(limits[index].policy, limits[index].key));
     }
-    // Cached denials expire by the system clock, so they are not used with a given time.
-    const denials = nowMs === undefined && keys.length === 1 ? this.#denials : undefined;
+    // Cached denials expire by the system clock, so they are not used if `nowMs` is given.
+    const isCached = nowMs === undefined && keys.length === 1 && !isConcurrency(limits[0].policy);
+    const denials = isCached ? this.#denials : undefined;
     const cachedDenial = id === undefined ? denials?.find(keys[0], limits[0], peek) : undefined;
     if (cachedDenial !== undefined) {
       recipient.succeeded([cachedDenial]);
@@ -87,13 +100,17 @@ export class RedisStore implements Store {
 
   /** Returns the operation of a check whose keys are in one slot. */
   #checkOperation(
-    { limits, peek, id }: Check,
+    { limits, peek, id, label }: Check,
     keys: readonly string[],
     denials: DenyCache | undefined,
     rememberMs?: number,
   ): CheckOperation {
+    // The label of a hold. Other limits ignore it, so their operations need none.
+    const own = label && !peek && limits.some(({ policy }) => isConcurrency(policy)) ? label : '';
     if (id === undefined) {
-      return new CheckOperation(peek ? 'peek' : 'check', limits, keys, denials);
+      const all = limits.some(({ policy }) => policy.block) ? this.#withRecords(keys) : keys;
+      const kind = peek ? 'peek' : 'check';
+      return new CheckOperation(kind, limits, all, denials, undefined, undefined, own);
     }
     return new CheckOperation(
       'once',
@@ -102,6 +119,7 @@ export class RedisStore implements Store {
       denials,
       rememberMs ?? longestWindow(limits),
       idText(id),
+      own,
     );
   }
 
@@ -110,9 +128,9 @@ export class RedisStore implements Store {
   }
 
   /**
-   * Decides limits in several slots, which is not atomic: charges the limits of each slot, and
-   * refunds them if another slot denies or fails. Until the refund, other calls may be denied
-   * without need, but no limit is exceeded.
+   * Decides limits in several slots, which is not atomic. Charges the limits of each slot, and
+   * refunds them if another slot denies or fails. Until the refund, other calls may be denied that
+   * would fit, but no limit is exceeded.
    */
   async #decideAcrossSlots(
     check: Check,
@@ -121,16 +139,16 @@ export class RedisStore implements Store {
     nowMs: number | undefined,
     onSent: OnSent,
   ): Promise<readonly CheckResult[]> {
-    const { limits, peek, id } = check;
+    const { limits, peek, id, label } = check;
     const decisions: LimitDecision[] = [];
     const reserved: (readonly number[])[] = [];
     const reserve = async (indexes: readonly number[]): Promise<boolean> => {
-      const part = { limits: indexes.map((index) => limits[index]), peek, id };
+      const part = { limits: indexes.map((index) => limits[index]), peek, id, label };
       const names = indexes.map((index) => keys[index]);
       const operation = this.#checkOperation(part, names, undefined, longestWindow(limits));
       const [result] = await this.#batcher.do(operation, nowMs, onSent);
       for (const [at, index] of indexes.entries()) decisions[index] = result.limits[at];
-      // A repeated decision was charged by an earlier call, which keeps the charge.
+      // If the decision was recorded by an earlier call with the same id, its charge is kept.
       if (result.allowed && !peek && operation.isNew) reserved.push(indexes);
       return result.allowed;
     };
@@ -156,8 +174,9 @@ export class RedisStore implements Store {
     nowMs: number | undefined,
   ): Promise<void> {
     const refund = async (index: number): Promise<void> => {
-      const done = this.#adjustOne(refundOf(limits[index], decisions[index].atMs), nowMs);
-      const peek = new CheckOperation('peek', [limits[index]], [keys[index]], undefined);
+      const done = this.#adjustOne(refundOf(limits[index], decisions[index]), nowMs);
+      const check = { limits: [limits[index]], peek: true };
+      const peek = this.#checkOperation(check, [keys[index]], undefined);
       const [, [result]] = await Promise.all([done, this.#batcher.do(peek, nowMs)]);
       decisions[index] = result.limits[0];
     };
@@ -191,7 +210,7 @@ export class RedisStore implements Store {
     if (failures.length === 0) {
       return results.map((result) => (result as PromiseFulfilledResult<number>).value);
     }
-    // The new error has no `notDone`: adjustments that were applied in part must not be retried.
+    // Omits `notDone` from the error: if some adjustments were applied, none must be retried.
     const { reason } = failures[0];
     if (failures.length < results.length || !failures.every(({ reason: { notDone } }) => notDone)) {
       throw new StoreReplyError(reason?.message ?? String(reason));
@@ -225,8 +244,8 @@ export class RedisStore implements Store {
       const all = new SpendOperation(text, adjustments, [...keys, records], recordingArgs);
       return this.#clearingDenialsOf(keys, this.#batcher.do(all, nowMs, onSent));
     }
-    // With several slots, the receipt is marked as used first, so that no failure allows a second
-    // use.
+    // With several slots, the receipt is marked as used first. So a failure in between never allows
+    // a second use.
     const claim = new SpendOperation(text, [], [records], recordingArgs);
     if ((await this.#batcher.do(claim, nowMs, onSent)) === undefined) return undefined;
     try {
@@ -245,7 +264,23 @@ export class RedisStore implements Store {
 
   async reset(policy: Policy, key: string, nowMs?: number, onSent?: OnSent): Promise<void> {
     const name = this.#names.of(policy, key);
-    const operation = new NumberOperation('reset', [], this.#withRecords([name]));
+    // Holds have their own reset.
+    const limits = isConcurrency(policy) ? [anyLimit(policy, key)] : [];
+    const operation = new NumberOperation('reset', limits, this.#withRecords([name]));
+    await this.#clearingDenialsOf([name], this.#batcher.do(operation, nowMs, onSent));
+  }
+
+  async block(
+    policy: Policy,
+    key: string,
+    forMs: number,
+    nowMs?: number,
+    onSent?: OnSent,
+  ): Promise<void> {
+    const name = this.#names.of(policy, key);
+    const records = [this.#names.ofRecords(name)];
+    const limits = [anyLimit(policy, key)];
+    const operation = new NumberOperation('block', limits, records, ` ${forMs}`);
     await this.#clearingDenialsOf([name], this.#batcher.do(operation, nowMs, onSent));
   }
 
@@ -260,11 +295,20 @@ export class RedisStore implements Store {
   inspect(policy: Policy, params: LimitParams, key: string, nowMs?: number, onSent?: OnSent) {
     const limit = { policy, params, key, cost: 0 };
     const name = this.#names.of(policy, key);
-    return this.#batcher.do(new InspectOperation('inspect', [limit], [name]), nowMs, onSent);
+    const keys = policy.block ? this.#withRecords([name]) : [name];
+    return this.#batcher.do(new InspectOperation('inspect', [limit], keys), nowMs, onSent);
   }
 
-  /** Does not close the client, which the caller owns. */
-  async close(): Promise<void> {}
+  /** Ends the subscription. Does not close the client, which the caller owns. */
+  async close(): Promise<void> {
+    this.#releases?.close();
+  }
+}
+
+/** Returns a limit of the policy for an operation whose result does not depend on its size. */
+function anyLimit(policy: Policy, key: string): Limit {
+  const { windowMs, bucketMs } = policy;
+  return { policy, key, cost: 0, params: { limit: 1, capacity: 1, windowMs, bucketMs } };
 }
 
 function longestWindow(limits: readonly Limit[]): number {

@@ -1,11 +1,11 @@
 /**
  * Classifies the errors of Redis by their messages. With most clients, the message is the server's
- * text, which starts with a code. With valkey-glide, it contains the name of the kind of error.
+ * text, which starts with a code. With valkey-glide, the message contains the name of the error.
  */
 
 /** Thrown if the reply to an operation is an error or malformed. */
 export class StoreReplyError extends Error {
-  /** Whether the error is about the value of one key, so the store itself works. */
+  /** Whether the error is about the value of one key, so that the store itself works. */
   readonly isOfKey: boolean;
 
   constructor(message: string) {

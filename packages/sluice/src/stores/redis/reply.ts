@@ -1,7 +1,7 @@
 import { isInteger } from '../../errors.ts';
 import { StoreReplyError } from './reply-errors.ts';
 
-/** Thrown instead of a value if a fast script has not decided a check, see fast-begin.lua. */
+/** Thrown if a fast script has not decided a check but hands it over, see fast-begin.lua. */
 export class HandedOver {
   readonly isOfKey = true;
 }
@@ -12,7 +12,7 @@ const HANDED_OVER = new HandedOver();
 export class Reply {
   readonly #values: readonly unknown[];
   #at = 1;
-  /** The error of the first malformed value. Later values cannot be assigned to operations. */
+  /** The error of the first malformed value. All later reads throw it too. */
   #broken: StoreReplyError | undefined = undefined;
   /** When the operations were executed, in ms since the epoch by the server's clock. */
   readonly nowMs: number;
@@ -38,6 +38,12 @@ export class Reply {
     const list = this.#values[this.#at++];
     if (this.#broken !== undefined || !Array.isArray(list)) throw this.#break(list);
     return list.map((value) => (typeof value === 'number' ? value : this.#parse(value)));
+  }
+
+  texts(): readonly string[] {
+    const list = this.#values[this.#at++];
+    if (this.#broken !== undefined || !Array.isArray(list)) throw this.#break(list);
+    return list.map(textOf);
   }
 
   /** Parses a number that a client returned as text. Throws the error of a failed operation. */

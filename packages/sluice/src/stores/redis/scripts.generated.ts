@@ -7,7 +7,7 @@ export interface Script {
 
 export const SCRIPTS = {
   general: {
-    sha: '59df3298d19b59c34df37fced4ef14d4fcee5134',
+    sha: '91ce1be170005d4e88b4951ce26d1b72be965236',
     text: `local floor, ceil, min, max = math.floor, math.ceil, math.min, math.max
 local call = redis.call
 local MOST = 9007199254740991
@@ -16,6 +16,7 @@ local number = tonumber(text)
 if number and number % 1 == 0 and number >= -MOST and number <= MOST then return number end
 error('ERR expected an integer, got ' .. tostring(text))
 end
+local label = ''
 local now, outliveMs = nil, 0
 if ARGV[1] == '' then
 local time = call('TIME')
@@ -986,9 +987,191 @@ return fullAt(state, params), state.level, state.charged
 end,
 }
 end
+build.concurrency = function()
+local FENCES_PER_MS, CHUNK, FEW, OWN_MEMBERS = 1024, 1000, 16, 3
+local format, match = string.format, string.match
+local function notHolds(key)
+error('ERR not holds of this limiter: ' .. key, 0)
+end
+local function numberOf(key, score, sign)
+local number = (sign or -1) * tonumber(score)
+if number % 1 ~= 0 or number < 0 or number > MOST then notHolds(key) end
+return number + 0
+end
+local function parse(key, member)
+local fence, cost = match(member, '^(%d+):?(%d*)$')
+if not fence then notHolds(key) end
+cost = cost == '' and 1 or tonumber(cost)
+if cost < 1 or cost > MOST then notHolds(key) end
+return fence, cost
+end
+local function memberOf(fence, cost)
+return cost == 1 and format('%.0f', fence) or format('%.0f:%.0f', fence, cost)
+end
+local function findLabel(key, fence)
+for _, member in ipairs(call('ZRANGEBYSCORE', key, '-' .. fence, '-' .. fence)) do
+local text = match(member, '^' .. fence .. '=(.*)$')
+if text then return member, text end
+end
+end
+local function isPlain(state)
+return call('ZCOUNT', state.key, 1, '+inf') == state.total
+end
+local function passedAt(state, params, time)
+if state.passedAt == time then return state.passed end
+state.passedAt, state.passed, state.hasExpired = time, 0, false
+if state.isStored and state.known + params.window <= time then
+state.passed = state.total
+elseif state.isStored then
+local count = call('ZCOUNT', state.key, 1, time)
+state.hasExpired = count > 0
+if count > 0 and isPlain(state) then
+state.passed = count
+elseif count > 0 then
+for _, member in ipairs(call('ZRANGEBYSCORE', state.key, 1, time)) do
+local _, cost = parse(state.key, member)
+state.passed = state.passed + cost
+end
+end
+if state.passed > state.total then notHolds(state.key) end
+end
+return state.passed
+end
+local function waitFor(state, time, needed)
+local freed, seen = 0, 0
+if needed > FEW and isPlain(state) then freed, seen = needed - 1, needed - 1 end
+while state.isStored do
+local some = call('ZRANGEBYSCORE', state.key, time + 1, '+inf', 'WITHSCORES', 'LIMIT', seen,
+min(needed - freed, CHUNK))
+for place = 1, #some, 2 do
+local _, cost = parse(state.key, some[place])
+freed = freed + cost
+if freed >= needed then return numberOf(state.key, some[place + 1], 1) - time end
+end
+if #some == 0 then break end
+seen = seen + #some / 2
+end
+notHolds(state.key)
+end
+local function resetOf(state, time)
+if state.total == state.passed then return 0 end
+local newest = call('ZREVRANGEBYSCORE', state.key, '+inf', '-inf', 'WITHSCORES', 'LIMIT', 0, 1)
+return max(numberOf(state.key, newest[2], 1) - time, 0)
+end
+local function hold(state, params, time, member)
+local passed = passedAt(state, params, time)
+state.isReplaced = state.isReplaced or state.isStored and passed == state.total
+state.total, state.known, state.member = state.total - passed, time, member
+end
+local function deleteExpired(key, state)
+if call('ZCOUNT', key, '-inf', 0) > OWN_MEMBERS then
+for _, member in ipairs(call('ZRANGEBYSCORE', key, 1, state.passedAt)) do
+local label = findLabel(key, (parse(key, member)))
+if label then call('ZREM', key, label) end
+end
+end
+call('ZREMRANGEBYSCORE', key, 1, state.passedAt)
+end
+local function publish(key, params)
+redis.pcall('PUBLISH', params.rest, match(key, '{.*$') or key)
+end
+return {
+read = function(key, state)
+local scores = redis.pcall('ZMSCORE', key, 't', 'f', 'k')
+if scores.err then notHolds(key) end
+local total, fence, known = scores[1], scores[2], scores[3]
+state.key, state.isStored, state.isReplaced = key, false, false
+state.passedAt, state.hasExpired, state.member = nil, false, nil
+state.released, state.label, state.total = nil, nil, 0
+state.fence = fence and numberOf(key, fence) or 0
+if not total or not known then
+local isEmpty = call('EXISTS', key) == 0 or fence and call('ZCOUNT', key, '-inf', '+inf') == 1
+if not isEmpty then notHolds(key) end
+return nil
+end
+state.isStored, state.total, state.known = true, numberOf(key, total), numberOf(key, known)
+return state.known
+end,
+blank = function(state, params, time)
+state.isReplaced, state.isStored, state.total, state.known = state.isStored, false, 0, time
+return state
+end,
+decide = function(state, params, time, cost, take)
+local free = params.limit - (state.total - passedAt(state, params, time))
+if cost > free then
+return waitFor(state, time, cost - free), free, resetOf(state, time), 0
+end
+if not take then return 0, free, resetOf(state, time), 0 end
+state.fence = max(state.fence + 1, time * FENCES_PER_MS)
+hold(state, params, time, memberOf(state.fence, cost))
+state.total = state.total + cost
+if label ~= '' then state.label = format('%.0f=', state.fence) .. label end
+return 0, free - cost, params.window, state.fence
+end,
+adjust = function(state, params, time, _, delta, cost, fence)
+local member = memberOf(fence, cost)
+local expires = call('ZMSCORE', state.key, member)[1]
+if not expires or tonumber(expires) <= time then return 0 end
+if cost > state.total then notHolds(state.key) end
+if delta == 0 then
+hold(state, params, time, member)
+return cost
+end
+state.released, state.total = member, state.total - cost
+return -cost
+end,
+write = function(key, state, params)
+if state.released then
+call('ZREM', key, state.released, findLabel(key, (parse(key, state.released))) or '')
+call('ZADD', key, 0 - state.total, 't')
+return publish(key, params)
+end
+if state.isReplaced then
+call('UNLINK', key)
+elseif state.hasExpired then
+deleteExpired(key, state)
+end
+local expires = state.known + params.window
+local own = { expires, state.member, 0 - state.total, 't', 0 - state.fence, 'f', 0 - state.known, 'k' }
+if state.label then own[9], own[10] = 0 - state.fence, state.label end
+call('ZADD', key, unpack(own))
+call('PEXPIRE', key, lifetime(expires))
+end,
+reset = function(key, params)
+local fence = redis.pcall('ZMSCORE', key, 'f')[1]
+local isDeleted = call('UNLINK', key)
+if type(fence) ~= 'string' then return isDeleted end
+call('ZADD', key, fence, 'f')
+call('PEXPIRE', key, lifetime(now + params.window))
+publish(key, params)
+return isDeleted
+end,
+cells = function(state, params)
+return state.known + params.window, state.total, 0
+end,
+holds = function(state, time, most)
+if not state.isStored then return 0, {} end
+local count = call('ZCOUNT', state.key, time + 1, '+inf')
+local newest = call('ZREVRANGEBYSCORE', state.key, '+inf', time + 1, 'WITHSCORES', 'LIMIT', 0, most)
+local isLabelled, list = call('ZCOUNT', state.key, '-inf', 0) > OWN_MEMBERS, {}
+for place = 1, #newest, 2 do
+local fence, cost = parse(state.key, newest[place])
+local expires, text, _ = numberOf(state.key, newest[place + 1], 1), nil, nil
+if isLabelled then _, text = findLabel(state.key, fence) end
+list[#list + 1] = fence
+list[#list + 1] = format('%.0f', cost)
+list[#list + 1] = format('%.0f', expires)
+list[#list + 1] = text or ''
+end
+return count, list
+end,
+}
+end
 local function buildRecords()
 local MOST_RECORDS, FEW_RECORDS, SAMPLED, SAMPLED_IF_FULL = 10000, 64, 3, 32
 local ID, ID_SIZE, MARK, MARK_SIZE = '>BI7I7I7I7', 29, '>BI7', 8
+local HOLD_ID, HOLD_ID_SIZE = '>BI7I7I7I7I7', 36
+local BLOCK, BLOCK_SIZE, BLOCK_FIELD, MOST_BLOCKS = '>BI7I7I7I4', 26, 'b', 2 ^ 32 - 1
 local toBytes, fromBytes = struct.pack, struct.unpack
 local records = {}
 local function notRecords(key)
@@ -999,14 +1182,16 @@ local hex = redis.sha1hex(text)
 local one, other = tonumber(string.sub(hex, 1, 12), 16), tonumber(string.sub(hex, 13, 24), 16)
 return toBytes('>I6I6', one, other)
 end
-function records.idBytes(expiresMs, at, free, reset)
+function records.idBytes(expiresMs, at, free, reset, fence)
+if fence then return toBytes(HOLD_ID, 105, expiresMs, at, free, reset, fence) end
 return toBytes(ID, 105, expiresMs, at, free, reset)
 end
 function records.markBytes(expiresMs)
 return toBytes(MARK, 114, expiresMs)
 end
+local isSize = { [ID_SIZE] = true, [HOLD_ID_SIZE] = true, [MARK_SIZE] = true, [BLOCK_SIZE] = true }
 local function untilOf(key, value)
-if #value ~= ID_SIZE and #value ~= MARK_SIZE then notRecords(key) end
+if not isSize[#value] then notRecords(key) end
 local _, expiresMs = fromBytes(MARK, value)
 return expiresMs
 end
@@ -1016,10 +1201,10 @@ if not value then return nil end
 if type(value) ~= 'string' then notRecords(key) end
 return untilOf(key, value) > now and value or nil
 end
-function records.decided(key, value)
-if #value ~= ID_SIZE then notRecords(key) end
-local _, _, at, free, reset = fromBytes(ID, value)
-return at, free, reset
+function records.decided(key, value, isHold)
+if #value ~= (isHold and HOLD_ID_SIZE or ID_SIZE) then notRecords(key) end
+local _, _, at, free, reset, fence = fromBytes(isHold and HOLD_ID or ID, value)
+return at, free, reset, isHold and fence or nil
 end
 local function makeRoom(key, count)
 local isFull = count >= MOST_RECORDS
@@ -1029,7 +1214,7 @@ for place = 1, #some, 2 do
 local value = some[place + 1]
 if untilOf(key, value) <= now then
 expired[#expired + 1] = some[place]
-elseif #value == ID_SIZE then
+elseif #value == ID_SIZE or #value == HOLD_ID_SIZE then
 id = some[place]
 end
 end
@@ -1037,18 +1222,91 @@ if isFull and #expired == 0 then expired[1] = id end
 if #expired > 0 then call('HDEL', key, unpack(expired)) end
 return not isFull or #expired > 0
 end
-function records.store(key, name, value, expiresMs)
-local count = call('HLEN', key)
-if count > FEW_RECORDS and not makeRoom(key, count) then return false end
+local function write(key, name, value, expiresMs)
 call('HSET', key, name, value)
 local ttl = lifetime(expiresMs)
 if call('PTTL', key) < tonumber(ttl) then call('PEXPIRE', key, ttl) end
+end
+function records.store(key, name, value, expiresMs)
+local count = call('HLEN', key)
+if count > FEW_RECORDS and not makeRoom(key, count) then return false end
+write(key, name, value, expiresMs)
 return true
+end
+function records.block(key)
+local value = redis.pcall('HGET', key, BLOCK_FIELD)
+if not value then return nil end
+if type(value) ~= 'string' or #value ~= BLOCK_SIZE then notRecords(key) end
+local _, _, startMs, endMs, count = fromBytes(BLOCK, value)
+return startMs, endMs, count
+end
+function records.storeBlock(key, startMs, endMs, count, expiresMs)
+local value = toBytes(BLOCK, 98, expiresMs, startMs, endMs, min(count, MOST_BLOCKS))
+write(key, BLOCK_FIELD, value, expiresMs)
+end
+function records.deleteBlock(key)
+return call('HDEL', key, BLOCK_FIELD)
 end
 return records
 end
+local policies, built = {}, {}
+local function blockOf(text)
+local first, factor, longest, forget = string.match(text, '^(%d+) (%d+) (%d+) (%d+)$')
+if not first then error('ERR expected the numbers of blocks, got ' .. text) end
+return { first = whole(first), factor = whole(factor), longest = whole(longest), forget = whole(forget) }
+end
+local function policyOf(text)
+local name, limit, window, bucket, capacity, rest =
+string.match(text, '^(%S+) (%d+) (%d+) (%d+) (%d+) ?(.*)$')
+if not build[name] then error('ERR expected a policy, got ' .. text) end
+built[name] = built[name] or build[name]()
+local params = {
+limit = whole(limit), window = whole(window), bucket = whole(bucket),
+capacity = whole(capacity), algorithm = built[name],
+most = floor(MOST / window), rest = rest,
+}
+if rest ~= '' and name ~= 'concurrency' then params.block = blockOf(rest) end
+if min(params.limit, params.window, params.bucket, params.capacity) < 1 then
+error('ERR expected a policy, got ' .. text)
+end
+return params
+end
+local function policyAt(place)
+return policies[place] or error('ERR expected the place of a policy')
+end
+local records
+local function findBlock(name, params, time)
+records = records or buildRecords()
+local startMs, endMs, count = records.block(name)
+if not startMs or startMs - time > params.window or time - endMs > params.block.forget then
+return 0, 0
+end
+return endMs, count
+end
+local function lengthOf(block, count)
+local length = block.first
+if block.factor > 1 then
+for _ = 1, count do
+if length >= block.longest then break end
+length = length * block.factor
+end
+end
+return min(length, block.longest)
+end
+local function storeBlock(name, params, startMs, endMs, count)
+records.storeBlock(name, startMs, endMs, count, endMs + params.block.forget + 1)
+end
+local function withBlock(endMs, time, wait, free, reset)
+if endMs <= time then return wait, free, reset, 0 end
+return max(wait, endMs - time), 0, max(reset, endMs - time), endMs
+end
+local function startBlock(name, params, time, count)
+local endMs = time + lengthOf(params.block, count)
+storeBlock(name, params, time, endMs, count + 1)
+return endMs
+end
 local reply, size = { now }, 1
-local policies, nextKey, keys = {}, 1, KEYS
+local nextKey, keys = 1, KEYS
 local LARGE = 2^52
 local MOST_INSPECTED = 1000
 local function addReply(value)
@@ -1065,25 +1323,6 @@ for place = 1, last do numbers[place] = string.format('%.0f', numbers[place]) en
 end
 addReply(numbers)
 end
-local built = {}
-local function policyOf(text)
-local name, limit, window, bucket, capacity =
-string.match(text, '^(%S+) (%d+) (%d+) (%d+) (%d+)$')
-if not build[name] then error('ERR expected a policy, got ' .. text) end
-built[name] = built[name] or build[name]()
-local params = {
-limit = whole(limit), window = whole(window), bucket = whole(bucket),
-capacity = whole(capacity), algorithm = built[name],
-most = floor(MOST / window),
-}
-if min(params.limit, params.window, params.bucket, params.capacity) < 1 then
-error('ERR expected a policy, got ' .. text)
-end
-return params
-end
-local function policyAt(place)
-return policies[place] or error('ERR expected the place of a policy')
-end
 local function open(key, params, state)
 local known, length = params.algorithm.read(key, state, params), params.window
 local time, isHeld = now, known ~= nil
@@ -1092,7 +1331,7 @@ if known - now > length then isHeld = false else time = known end
 end
 return isHeld and state or nil, time
 end
-local function replyLimit(time, wait, free, reset)
+local function replyLimit(time, wait, free, reset, more)
 if time ~= now then addReply(now - time) end
 if wait < LARGE and free < LARGE and free > -LARGE and reset < LARGE then
 reply[size + 1], reply[size + 2], reply[size + 3] = wait, free, reset
@@ -1102,12 +1341,14 @@ reply[size + 2] = string.format('%.0f', free)
 reply[size + 3] = string.format('%.0f', reset)
 end
 size = size + 3
+if more then addReply(more) end
 end
-local function replyTimed(time, wait, free, reset)
+local function replyTimed(time, wait, free, reset, more)
 addReply(time)
 addReply(wait)
 addReply(free)
 addReply(reset)
+if more then addReply(more) end
 end
 local function checkWait(wait, key)
 if not (wait == 0 or wait >= 1 and wait <= MOST) then
@@ -1120,35 +1361,54 @@ local params, key = legs[1], keys[first]
 local algorithm = params.algorithm
 local state, time = open(key, params, scratch)
 if not state then state = algorithm.blank(scratch, params, time) end
-local wait, free, reset = algorithm.decide(state, params, time, legs[2], take)
+local endMs, blocks = 0, 0
+if params.block then endMs, blocks = findBlock(keys[first + 1], params, time) end
+take = take and endMs <= time
+local wait, free, reset, more = algorithm.decide(state, params, time, legs[2], take)
 if wait ~= 0 then checkWait(wait, key) end
 if take and wait == 0 then algorithm.write(key, state, params) end
-addResult(time, wait, free, reset)
+if params.block then
+if take and wait ~= 0 then endMs = startBlock(keys[first + 1], params, time, blocks) end
+wait, free, reset, more = withBlock(endMs, time, wait, free, reset)
+end
+addResult(time, wait, free, reset, more)
 return wait == 0
 end
 local function decideAll(first, legs, take, addResult)
-local states, times, results, fits = {}, {}, {}, true
-for leg = 1, #legs / 2 do
+local states, times, results, fits, count = {}, {}, {}, true, #legs / 2
+local blocks = {}
+for leg = 1, count do
 local params, state = legs[2 * leg - 1], {}
 local isHeld, time = open(keys[first + leg - 1], params, state)
 if not isHeld then params.algorithm.blank(state, params, time) end
 states[leg], times[leg] = state, time
 results[leg] = { params.algorithm.decide(state, params, time, legs[2 * leg], false) }
 checkWait(results[leg][1], keys[first + leg - 1])
+if params.block then
+local endMs, inRow = findBlock(keys[first + count + leg - 1], params, time)
+results[leg] = { withBlock(endMs, time, unpack(results[leg])) }
+blocks[leg] = endMs <= time and inRow or nil
+end
 fits = fits and results[leg][1] == 0
 end
-for leg = 1, take and fits and #legs / 2 or 0 do
+for leg, inRow in pairs(take and not fits and blocks or {}) do
+if results[leg][1] > 0 then
+local endMs = startBlock(keys[first + count + leg - 1], legs[2 * leg - 1], times[leg], inRow)
+results[leg] = { withBlock(endMs, times[leg], unpack(results[leg])) }
+end
+end
+for leg = 1, take and fits and count or 0 do
 local params = legs[2 * leg - 1]
 results[leg] = { params.algorithm.decide(states[leg], params, times[leg], legs[2 * leg], true) }
+if params.block then results[leg][4] = 0 end
 end
-for leg = 1, #legs / 2 do
+for leg = 1, count do
 local params = legs[2 * leg - 1]
 if take and fits then params.algorithm.write(keys[first + leg - 1], states[leg], params) end
 addResult(times[leg], unpack(results[leg]))
 end
 return fits
 end
-local records
 local function nameOf(kind, id, first, legs)
 records = records or buildRecords()
 local parts = { kind, #id, ':', id }
@@ -1168,19 +1428,26 @@ end
 if isHeld then
 addReply(0)
 for leg = 1, count do
-local at, free, reset = records.decided(keys[first + count + leg - 1], held[leg])
-replyTimed(at, 0, free, reset)
+local params = legs[2 * leg - 1]
+local at, free, reset, fence =
+records.decided(keys[first + count + leg - 1], held[leg], params.algorithm.holds)
+replyTimed(at, 0, free, reset, fence or params.block and 0)
 end
 return
 end
 addReply(1)
-local before = size
+local results = {}
+local function addResult(...)
+results[#results + 1] = { ... }
+replyTimed(...)
+end
 local kind = count == 1 and decideOne or decideAll
-if not kind(first, legs, true, replyTimed) then return end
+if not kind(first, legs, true, addResult) then return end
 local expiresMs = now + rememberMs
 for leg = 1, count do
-local at = before + 4 * leg - 3
-local value = records.idBytes(expiresMs, tonumber(reply[at]), tonumber(reply[at + 2]), tonumber(reply[at + 3]))
+local time, _, free, reset, more = unpack(results[leg])
+local fence = legs[2 * leg - 1].algorithm.holds and more
+local value = records.idBytes(expiresMs, time, free, reset, fence)
 records.store(keys[first + count + leg - 1], name, value, expiresMs)
 end
 end
@@ -1189,23 +1456,23 @@ local count, name, done = #legs / 2, nameOf('i', id, first, legs), 0
 for leg = 1, count do done = done + call('HDEL', keys[first + count + leg - 1], name) end
 addReply(done)
 end
-local function changed(key, params, charged, delta, cost)
+local function changed(key, params, charged, delta, cost, fence)
 local state, time = open(key, params, {})
 if not state then return nil, 0 end
-local change, isChanged = params.algorithm.adjust(state, params, time, charged, delta, cost)
+local change, isChanged = params.algorithm.adjust(state, params, time, charged, delta, cost, fence)
 return (change ~= 0 or isChanged) and state, change
 end
-local function adjust(first, params, charged, delta, cost)
-local state, change = changed(keys[first], params, charged, delta, cost)
+local function adjust(first, params, charged, delta, cost, fence)
+local state, change = changed(keys[first], params, charged, delta, cost, fence)
 if state then params.algorithm.write(keys[first], state, params) end
 addReply(change)
 end
 local function spend(first, legs, untilMs, mostMs, id)
-local count, name, states, changes = #legs / 4, nameOf('r', id, first, {}), {}, {}
+local count, name, states, changes = #legs / 5, nameOf('r', id, first, {}), {}, {}
 local memory = keys[first + count]
 if records.find(memory, name) then return addReply(0) end
 for leg = 1, count do
-states[leg], changes[leg] = changed(keys[first + leg - 1], unpack(legs, 4 * leg - 3, 4 * leg))
+states[leg], changes[leg] = changed(keys[first + leg - 1], unpack(legs, 5 * leg - 4, 5 * leg))
 end
 local expiresMs = min(untilMs, now + 2 * mostMs)
 if expiresMs > now and not records.store(memory, name, records.markBytes(expiresMs), expiresMs) then
@@ -1213,7 +1480,7 @@ return addReply(0)
 end
 addReply(1)
 for leg = 1, count do
-local params = legs[4 * leg - 3]
+local params = legs[5 * leg - 4]
 if states[leg] then params.algorithm.write(keys[first + leg - 1], states[leg], params) end
 addReply(changes[leg])
 end
@@ -1221,11 +1488,13 @@ end
 local function unspend(first, id)
 addReply(call('HDEL', keys[first], nameOf('r', id, first, {})))
 end
-local function inspect(key, params)
-local state, time = open(keys[key], params, {})
-local free, reset, _ = 0, 0, 0
+local function inspect(first, params)
+local state, time = open(keys[first], params, {})
+local free, reset, _, endMs, blocks = 0, 0, 0, 0, 0
+if params.block then endMs, blocks = findBlock(keys[first + 1], params, time) end
+if endMs > 0 and not state then state = params.algorithm.blank({}, params, time) end
 if state then _, free, reset = params.algorithm.decide(state, params, time, 0, false) end
-if reset == 0 then return addReply(0) end
+if reset == 0 and endMs == 0 then return addReply(0) end
 replyTimed(1, time, free, reset)
 local a, b, c = params.algorithm.cells(state, params)
 addReply(a)
@@ -1242,9 +1511,25 @@ addReply(part.base)
 addReply(part.before)
 replyList(part.numbers)
 end
+if params.algorithm.holds then
+local holds, newest = params.algorithm.holds(state, time, MOST_INSPECTED)
+addReply(holds)
+addReply(newest)
+elseif params.block then
+addReply(endMs)
+addReply(blocks)
 end
-local function reset(first)
-addReply(call('UNLINK', keys[first], keys[first + 1]))
+end
+local function reset(first, params)
+if not params then return addReply(call('UNLINK', keys[first], keys[first + 1])) end
+addReply(params.algorithm.reset(keys[first], params) + call('UNLINK', keys[first + 1]))
+end
+local function block(first, params, length)
+records = records or buildRecords()
+if length == 0 then return addReply(records.deleteBlock(keys[first])) end
+local _, count = findBlock(keys[first], params, now)
+storeBlock(keys[first], params, now, now + length, count)
+addReply(1)
 end
 local function errorText(problem, key)
 local text = type(problem) == 'table' and problem.err or tostring(problem)
@@ -1286,18 +1571,24 @@ local text, numbers = ARGV[place], {}
 local kind = string.match(text, '^%l+')
 for word in string.gmatch(text, ' (%S+)') do numbers[#numbers + 1] = whole(word) end
 if kind == 'reset' then
-repeatedly(numbers[1], 2, reset)
+repeatedly(numbers[1], 2, reset, numbers[2] and policyAt(numbers[2]))
 elseif kind == 'inspect' then
-repeatedly(1, 1, inspect, policyAt(numbers[1]))
+local params = policyAt(numbers[1])
+repeatedly(1, params.block and 2 or 1, inspect, params)
+elseif kind == 'block' then
+repeatedly(1, 1, block, policyAt(numbers[1]), numbers[2])
+elseif kind == 'label' then
+label = ARGV[place + 1]
+return place + 2
 elseif kind == 'adjust' then
-repeatedly(1, 1, adjust, policyAt(numbers[1]), numbers[2], numbers[3], numbers[4])
+repeatedly(1, 1, adjust, policyAt(numbers[1]), unpack(numbers, 2, 5))
 elseif kind == 'unspend' then
 repeatedly(1, 1, unspend, ARGV[place + 1])
 return place + 2
 elseif kind == 'spend' then
 local mostMs, untilMs = table.remove(numbers), table.remove(numbers)
-local legs = legsOf(numbers, 1, 4)
-repeatedly(1, #legs / 4 + 1, spend, legs, untilMs, mostMs, ARGV[place + 1])
+local legs = legsOf(numbers, 1, 5)
+repeatedly(1, #legs / 5 + 1, spend, legs, untilMs, mostMs, ARGV[place + 1])
 return place + 2
 elseif kind == 'once' or kind == 'forget' then
 local rememberMs, legs = table.remove(numbers), nil
@@ -1307,8 +1598,9 @@ repeatedly(1, #legs, kind == 'once' and decideOnce or forget, legs, rememberMs, 
 end
 return place + numbers[1] + 1
 else
-local legs = legsOf(numbers, 2, 2)
-repeatedly(numbers[1], #legs / 2, #legs == 2 and decideOne or decideAll, legs, kind == 'check', replyLimit)
+local legs, hasBlocks = legsOf(numbers, 2, 2), false
+for leg = 1, #legs / 2 do hasBlocks = hasBlocks or legs[2 * leg - 1].block end
+repeatedly(numbers[1], hasBlocks and #legs or #legs / 2, #legs == 2 and decideOne or decideAll, legs, kind == 'check', replyLimit)
 end
 return place + 1
 end

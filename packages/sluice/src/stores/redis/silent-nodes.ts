@@ -1,7 +1,7 @@
 /**
  * Rejects commands to nodes that do not reply, for node-redis in a Cluster. node-redis measures
- * `socketTimeout` from the last write, so without this the probes of many failure domains would
- * keep the connection to a silent node open forever.
+ * `socketTimeout` from the last write. Without this module, the probes of many failure domains
+ * would keep a connection to such a node open forever.
  */
 import { monotonicClock } from '../../clock.ts';
 
@@ -10,14 +10,14 @@ type Send = (args: readonly string[], key: string) => Promise<unknown>;
 /** The commands to a node that have no reply yet. */
 interface Pending {
   count: number;
-  /** When the last reply arrived, or the first of the commands was sent if that is later. */
+  /** When the last reply arrived or, if that is later, when the first command was sent. */
   sinceMs: number;
 }
 
 /**
- * Returns a `send` that rejects at once while the node of a key has pending commands and has not
- * replied for longer than `silentMsOf(node)`. So the client's timeout can close the connection, and
- * the client then connects to the new master.
+ * Returns a function like `send`. It rejects at once while the node of a key has pending commands
+ * and has not replied for longer than `silentMsOf(node)`. Then no command is written, so that the
+ * client's timeout closes the connection and the client connects to the new master.
  */
 export function rejectingSilentNodes<Node extends object>(
   send: Send,

@@ -1,12 +1,12 @@
 /**
- * A queue of operations that take Redis long, and of later operations on the same keys, which must
- * not overtake them. One command is sent at a time, or more if many operations wait. Redis executes
- * all commands that a connection has sent before it serves the next connection. So ten slow
- * commands sent at once would delay other clients by the time of all ten.
+ * A queue of operations that take Redis a long time, and of later operations on the same keys,
+ * which must not overtake them. One command is sent at a time, or more if many operations wait.
+ * Redis executes all commands that a connection has sent before it serves the next connection. So
+ * ten slow commands sent at once would delay other clients by the time of all ten.
  */
 import { monotonicClock } from '../../clock.ts';
 
-/** One more command may be in flight per this many waiting operations: Redis may be far away. */
+/** For each so many waiting operations, one more command may be in flight. */
 const WAITING_PER_COMMAND = 32;
 
 interface QueuedOperation {

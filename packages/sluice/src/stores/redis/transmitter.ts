@@ -1,6 +1,7 @@
 /**
- * Sends a command and reports its results: completes its operations, hands checks over to the
- * general script, and retries operations that Redis has not executed.
+ * Sends commands and handles their replies: passes results to the operations, sends checks that a
+ * fast script handed over to the general script, and retries operations that Redis has not
+ * executed.
  */
 import { monotonicClock, systemClock } from '../../clock.ts';
 import type { SentCommand } from '../../store.ts';
@@ -14,7 +15,7 @@ import { isMissingScript, isNotDone, NotSentError, type StoreReplyError } from '
 /** Delay before the only retry of an operation that Redis has certainly not executed. */
 const RETRY_DELAY_MS = 10;
 
-/** Whether `delayMs` have passed since a time of the system clock, or the clock was set. */
+/** Whether `delayMs` have passed since `sinceMs`, or the system clock was set back. */
 export function hasPassed(sinceMs: number, delayMs: number): boolean {
   const elapsedMs = systemClock.now() - sinceMs;
   return elapsedMs < 0 || elapsedMs >= delayMs;
@@ -24,12 +25,12 @@ export class Transmitter {
   readonly #send: Send;
   readonly #deadlineMs: number;
   readonly #again: (operations: readonly RedisOperation[], nowMs: number | undefined) => void;
-  /** Called once, after the first reply, when the client is connected. */
+  /** Called once, after the first reply. */
   #onFirstReply: (() => void) | undefined;
 
   /**
    * Callers wait up to `deadlineMs` for a reply, so no operation is retried after that time.
-   * `again` sends operations that are retried or handed over.
+   * `again` is called to send operations that are retried or handed over.
    */
   constructor(
     send: Send,
@@ -82,7 +83,7 @@ export class Transmitter {
 
   /**
    * Returns one command for these operations. An operation that cannot be encoded fails with a
-   * `NotSentError`, and the command has the remaining ones. Returns undefined if there are none.
+   * `NotSentError`, and the command contains the others. Returns undefined if no operation is left.
    */
   #build(
     operations: readonly RedisOperation[],
@@ -104,8 +105,9 @@ export class Transmitter {
   }
 
   /**
-   * Reads the complete reply before it completes any operation, because a malformed part means that
-   * the command has failed. An error about one key is not a failure of the command.
+   * Handles the reply to a command. Reads the whole reply before it completes any operation,
+   * because one malformed value means that the command has failed. An error about one key is not a
+   * failure of the command.
    */
   #complete(sent: InFlightCommand, value: unknown): void {
     const { operations, command, lane } = sent;
@@ -168,8 +170,8 @@ export class Transmitter {
 
   /**
    * Adds an operation to `retried` if it has not been retried, Redis has certainly not executed it
-   * and the deadline has not passed. A retry in other cases might execute the operation twice, or
-   * too late.
+   * and the deadline has not passed. Otherwise the operation fails, because a retry might execute
+   * it twice or too late.
    */
   #fail(
     operation: RedisOperation,
@@ -192,7 +194,7 @@ export class Transmitter {
     monotonicClock.schedule(RETRY_DELAY_MS, () => this.#again(operations, nowMs));
   }
 
-  /** Rejects if the client throws, or returns no promise. */
+  /** Calls `send`. An exception of the client becomes a rejection. */
   #call(args: readonly string[], key: string): Promise<unknown> {
     try {
       return Promise.resolve(this.#send(args, key));
@@ -211,9 +213,9 @@ interface BuiltCommand {
 interface InFlightCommand {
   readonly operations: readonly RedisOperation[];
   readonly nowMs: number | undefined;
-  /** When it was sent, by the system clock. */
+  /** When the command was sent, by the system clock. */
   readonly sentMs: number;
-  /** Passed to recipients. Has no operations, because circuit breakers keep the last command. */
+  /** Passed to recipients. A small object, because circuit breakers keep the last one. */
   readonly command: SentCommand;
   /** Undefined for a command of a slow queue. */
   readonly lane: Lane | undefined;
@@ -221,7 +223,7 @@ interface InFlightCommand {
   readonly epoch: number;
 }
 
-/** The error of an operation, among the results of a reply. */
+/** Wraps the error of an operation in the list of results. */
 class FailedResult {
   constructor(readonly error: unknown) {}
 }

@@ -1,40 +1,57 @@
--- Executes a batch of operations in order, atomically. An operation that fails does not affect the
--- others.
+-- The main part of the general script. Executes a batch of operations in order, atomically. An
+-- operation that fails does not affect the others.
 --
 -- ARGV   now       ms since the epoch, or '' for the server's own time
 --        p         the number of policies that follow
---        policies  `algorithm limit window bucket capacity`, windows and buckets in ms
---        runs      consecutive operations that differ only in their keys and ids are one run:
---          check n p1 c1 [p2 c2 ...]   n checks of these policies and costs, with a key for each
---          peek n p1 c1 [p2 c2 ...]    the same without charging
---          once n p1 c1 [p2 c2 ...] m  n checks with an idempotency id, recorded for m ms: a key for
---                                      each limit, then a key for its records; n ids follow the run
+--        policies  `algorithm limit window bucket capacity`, windows and buckets in ms. Then, for
+--                  concurrency, the channel on which releases are published; for a policy with
+--                  blocks, `for factor max forget`
+--        runs      consecutive operations that differ only in their keys and ids are one run. p is
+--                  the place of a policy in `policies`, counted from 1, and c is a cost:
+--          check n p1 c1 [p2 c2 ...]   n checks of these policies and costs; keys: one per limit
+--          peek n p1 c1 [p2 c2 ...]    n checks without charging; keys: one per limit
+--          once n p1 c1 [p2 c2 ...] m  n checks with an idempotency id, recorded for m ms; keys:
+--                                      one per limit, then one per limit for its records
+--                                      (records.lua); n ids follow the run
+--          label                       the holds of the runs from here on get the label that follows
 --          forget n p1 c1 [...] m      deletes the records of n such checks; keys and ids as above
---          adjust p at delta cost      changes by `delta` the `cost` that was charged at `at` ms
---          spend [p at delta cost ...] u m   adjustments that use a receipt, which is recorded until
---                                      u, at most 2m ms from now: a key for each, then the key for
---                                      the records; the receipt's id follows
---          unspend                     marks a receipt as unused: the key for records; the id follows
+--          adjust p at delta cost f    changes by `delta` the `cost` that was charged at `at` ms; f is
+--                                      the fence of a hold. A delta of 0 renews the hold
+--          spend [p at delta cost f ...] u m   applies the adjustments of a receipt, and records
+--                                      it as used until u, at most 2m ms from now; keys: one per
+--                                      adjustment, then the key of the records; the id follows
+--          unspend                     marks a receipt as unused; key: that of the records; the id
+--                                      of the receipt follows
 --          inspect p                   reads the state of a key
---          reset n                     deletes n keys, each with its records
--- KEYS   the keys of all operations, in order
+--          reset n [p 0]               deletes n keys, each with its records; p for concurrency
+--          block p m                   blocks for m ms, or ends the block if m is 0: the key for
+--                                      records
+-- KEYS   the keys of all operations, in order. If a limit of a check, peek or inspection has blocks,
+--        the keys of its limits are followed by the key for the records of each
 --
 -- Reply: `now`, then for each operation
---          check, peek   for each limit: wait, free, reset. If the limit was decided at a later time
---                        than now, the difference precedes them as a negative number
---          once          1 if it was decided now, 0 if the decision was recorded before; then for
---                        each limit: at, wait, free, reset
+--          check, peek   for each limit: wait, free, reset. If the limit was decided at a later
+--                        time than `now`, these numbers are preceded by `now` minus that time. They
+--                        are followed by the fence of the hold (concurrency), or by the end of the
+--                        running block, or 0 (policies with blocks)
+--          once          1 if the check was decided now, 0 if its decision was recorded before;
+--                        then for each limit: the time of the decision, wait, free, reset, and the
+--                        fence or the end of a block
 --          adjust        the change made
 --          spend         0 if the receipt was used before; else 1, and each change made
 --          forget, unspend   the number of records deleted
---          inspect       0 if nothing counts. Else 1, at, free, reset, three cells, the number of
---                        entries that count, and the number of chunks with the newest of them. For
---                        each chunk: its base, the total before it, and a list of times and totals
---                        (log-entries.lua)
+--          inspect       0 if nothing counts. Else 1, the time, free, reset, three cells, the
+--                        number of entries that count, and the number of chunks that follow, which
+--                        contain the newest entries. For each chunk: its base, the total before it,
+--                        and a list of times and totals (log-entries.lua). For concurrency, the number of holds that count and a
+--                        list of the newest follow: fence, cost, expiry and label of each. For a
+--                        policy with blocks: the end of the last block and the number of blocks in a
+--                        row, or 0 and 0
 --          reset         the number of keys deleted
+--          block         1 if a block was stored or deleted, else 0
 --        or, for an operation that failed, `!` followed by the error as text.
 local reply, size = { now }, 1
-local policies, nextKey, keys = {}, 1, KEYS
+local nextKey, keys = 1, KEYS
 
 -- Some clients round integers close to 2^53, so larger integers than this are sent as text.
 local LARGE = 2^52
@@ -48,8 +65,8 @@ local function addReply(value)
   reply[size] = value
 end
 
--- Adds a list of ascending times and totals. Checks only its last two numbers, which are the
--- largest: checking each of 2,000 would be slow.
+-- Adds a list of ascending times and totals to the reply. Checks only the size of its last two
+-- numbers, which are the largest. Checking each of 2,000 numbers would be slow.
 local function replyList(numbers)
   local last = #numbers
   if max(numbers[last - 1], numbers[last]) > LARGE then
@@ -58,90 +75,93 @@ local function replyList(numbers)
   addReply(numbers)
 end
 
-local built = {}
-local function policyOf(text)
-  local name, limit, window, bucket, capacity =
-    string.match(text, '^(%S+) (%d+) (%d+) (%d+) (%d+)$')
-  if not build[name] then error('ERR expected a policy, got ' .. text) end
-  built[name] = built[name] or build[name]()
-  local params = {
-    limit = whole(limit), window = whole(window), bucket = whole(bucket),
-    capacity = whole(capacity), algorithm = built[name],
-    -- The largest cost whose product with the window is exact.
-    most = floor(MOST / window),
-  }
-  if min(params.limit, params.window, params.bucket, params.capacity) < 1 then
-    error('ERR expected a policy, got ' .. text)
-  end
-  return params
-end
-
-local function policyAt(place)
-  return policies[place] or error('ERR expected the place of a policy')
-end
-
--- Reads a key into `state`. Returns the state and the time of a decision, which is never before the
--- latest time in the state. Returns nil and `now` for a new key, and for a state that is more than
--- a window ahead, which a wrong clock has written.
+-- Reads a key into `state`. Returns the state and the time to use for a decision, which is never
+-- before the latest time in the state. Returns nil and `now` for a new key, and for a state that is
+-- more than a window ahead, because a wrong clock has written it.
 local function open(key, params, state)
   local known, length = params.algorithm.read(key, state, params), params.window
   -- include shared/moment
   return isHeld and state or nil, time
 end
 
-local function replyLimit(time, wait, free, reset)
+-- `more` is the fence of a hold or the end of a block, if the policy has one of them.
+local function replyLimit(time, wait, free, reset, more)
   if time ~= now then addReply(now - time) end
   -- include shared/reply
+  if more then addReply(more) end
 end
 
-local function replyTimed(time, wait, free, reset)
+local function replyTimed(time, wait, free, reset, more)
   addReply(time)
   addReply(wait)
   addReply(free)
   addReply(reset)
+  if more then addReply(more) end
 end
 
--- Raises an error for an invalid wait, which only a damaged value can cause.
+-- Raises an error if a wait is invalid. Only a damaged value can cause an invalid wait.
 local function checkWait(wait, key)
   if not (wait == 0 or wait >= 1 and wait <= MOST) then
     error('ERR not a value of this limiter: ' .. key, 0)
   end
 end
 
--- Decides a check of one limit, which is the most frequent kind. All such checks reuse one table.
--- `legs` has two values for each limit: its params and the cost.
+-- Decides a check of one limit, which is the most frequent kind. All such checks reuse the table
+-- `scratch`, which avoids allocating one. `legs` has two values for each limit: its params and the
+-- cost. `first` is the index of the first key.
 local scratch = {}
 local function decideOne(first, legs, take, addResult)
   local params, key = legs[1], keys[first]
   local algorithm = params.algorithm
   local state, time = open(key, params, scratch)
   if not state then state = algorithm.blank(scratch, params, time) end
-  local wait, free, reset = algorithm.decide(state, params, time, legs[2], take)
+  local endMs, blocks = 0, 0
+  if params.block then endMs, blocks = findBlock(keys[first + 1], params, time) end
+  take = take and endMs <= time
+  local wait, free, reset, more = algorithm.decide(state, params, time, legs[2], take)
   if wait ~= 0 then checkWait(wait, key) end
   if take and wait == 0 then algorithm.write(key, state, params) end
-  addResult(time, wait, free, reset)
+  if params.block then
+    if take and wait ~= 0 then endMs = startBlock(keys[first + 1], params, time, blocks) end
+    wait, free, reset, more = withBlock(endMs, time, wait, free, reset)
+  end
+  addResult(time, wait, free, reset, more)
   return wait == 0
 end
 
--- Decides a check of several limits: they are charged only if all of them have room.
+-- Decides a check of several limits. The limits are charged only if all of them have room.
 local function decideAll(first, legs, take, addResult)
-  local states, times, results, fits = {}, {}, {}, true
-  for leg = 1, #legs / 2 do
+  local states, times, results, fits, count = {}, {}, {}, true, #legs / 2
+  local blocks = {}
+  for leg = 1, count do
     local params, state = legs[2 * leg - 1], {}
     local isHeld, time = open(keys[first + leg - 1], params, state)
     if not isHeld then params.algorithm.blank(state, params, time) end
     states[leg], times[leg] = state, time
     results[leg] = { params.algorithm.decide(state, params, time, legs[2 * leg], false) }
     checkWait(results[leg][1], keys[first + leg - 1])
+    if params.block then
+      local endMs, inRow = findBlock(keys[first + count + leg - 1], params, time)
+      results[leg] = { withBlock(endMs, time, unpack(results[leg])) }
+      blocks[leg] = endMs <= time and inRow or nil
+    end
     fits = fits and results[leg][1] == 0
   end
-  -- All limits are charged before the first is written, so that an invalid value of one key charges
-  -- none of them.
-  for leg = 1, take and fits and #legs / 2 or 0 do
+  -- Limits without a running block that do not fit by themselves start one.
+  for leg, inRow in pairs(take and not fits and blocks or {}) do
+    if results[leg][1] > 0 then
+      local endMs = startBlock(keys[first + count + leg - 1], legs[2 * leg - 1], times[leg], inRow)
+      results[leg] = { withBlock(endMs, times[leg], unpack(results[leg])) }
+    end
+  end
+  -- Charges all states before it writes the first one, so that an invalid value of one key raises
+  -- an error before anything is written.
+  for leg = 1, take and fits and count or 0 do
     local params = legs[2 * leg - 1]
     results[leg] = { params.algorithm.decide(states[leg], params, times[leg], legs[2 * leg], true) }
+    if params.block then results[leg][4] = 0 end
   end
-  for leg = 1, #legs / 2 do
+  for leg = 1, count do
     local params = legs[2 * leg - 1]
     if take and fits then params.algorithm.write(keys[first + leg - 1], states[leg], params) end
     addResult(times[leg], unpack(results[leg]))
@@ -149,7 +169,6 @@ local function decideAll(first, legs, take, addResult)
   return fits
 end
 
-local records
 local function nameOf(kind, id, first, legs)
   records = records or buildRecords()
   local parts = { kind, #id, ':', id }
@@ -161,8 +180,8 @@ local function nameOf(kind, id, first, legs)
 end
 
 -- Decides a check with an idempotency id. An admission is recorded with each of its limits, and
--- returned again for the same id, keys and costs. All limits must have the record, so a reset of
--- one of them makes the id new.
+-- returned again for the same id, keys and costs. The record must exist for all limits, so a reset
+-- of one limit makes the id new.
 local function decideOnce(first, legs, rememberMs, id)
   local count, isHeld = #legs / 2, true
   local name, held = nameOf('i', id, first, legs), {}
@@ -173,19 +192,26 @@ local function decideOnce(first, legs, rememberMs, id)
   if isHeld then
     addReply(0)
     for leg = 1, count do
-      local at, free, reset = records.decided(keys[first + count + leg - 1], held[leg])
-      replyTimed(at, 0, free, reset)
+      local params = legs[2 * leg - 1]
+      local at, free, reset, fence =
+        records.decided(keys[first + count + leg - 1], held[leg], params.algorithm.holds)
+      replyTimed(at, 0, free, reset, fence or params.block and 0)
     end
     return
   end
   addReply(1)
-  local before = size
+  local results = {}
+  local function addResult(...)
+    results[#results + 1] = { ... }
+    replyTimed(...)
+  end
   local kind = count == 1 and decideOne or decideAll
-  if not kind(first, legs, true, replyTimed) then return end
+  if not kind(first, legs, true, addResult) then return end
   local expiresMs = now + rememberMs
   for leg = 1, count do
-    local at = before + 4 * leg - 3
-    local value = records.idBytes(expiresMs, tonumber(reply[at]), tonumber(reply[at + 2]), tonumber(reply[at + 3]))
+    local time, _, free, reset, more = unpack(results[leg])
+    local fence = legs[2 * leg - 1].algorithm.holds and more
+    local value = records.idBytes(expiresMs, time, free, reset, fence)
     records.store(keys[first + count + leg - 1], name, value, expiresMs)
   end
 end
@@ -196,28 +222,29 @@ local function forget(first, legs, _, id)
   addReply(done)
 end
 
--- Returns the adjusted state, or a false value if there is nothing to write, and the change made.
-local function changed(key, params, charged, delta, cost)
+-- Returns two values: the adjusted state (nil or false if there is nothing to write), and the
+-- change made.
+local function changed(key, params, charged, delta, cost, fence)
   local state, time = open(key, params, {})
   if not state then return nil, 0 end
-  local change, isChanged = params.algorithm.adjust(state, params, time, charged, delta, cost)
+  local change, isChanged = params.algorithm.adjust(state, params, time, charged, delta, cost, fence)
   return (change ~= 0 or isChanged) and state, change
 end
 
-local function adjust(first, params, charged, delta, cost)
-  local state, change = changed(keys[first], params, charged, delta, cost)
+local function adjust(first, params, charged, delta, cost, fence)
+  local state, change = changed(keys[first], params, charged, delta, cost, fence)
   if state then params.algorithm.write(keys[first], state, params) end
   addReply(change)
 end
 
--- Uses a receipt: applies its adjustments, unless it is recorded as used. Reads all keys before the
--- first write, so that an invalid value of one key changes nothing.
+-- Applies the adjustments of a receipt, unless the receipt is recorded as used. Reads all keys
+-- before the first write, so that an invalid value of one key changes nothing.
 local function spend(first, legs, untilMs, mostMs, id)
-  local count, name, states, changes = #legs / 4, nameOf('r', id, first, {}), {}, {}
+  local count, name, states, changes = #legs / 5, nameOf('r', id, first, {}), {}, {}
   local memory = keys[first + count]
   if records.find(memory, name) then return addReply(0) end
   for leg = 1, count do
-    states[leg], changes[leg] = changed(keys[first + leg - 1], unpack(legs, 4 * leg - 3, 4 * leg))
+    states[leg], changes[leg] = changed(keys[first + leg - 1], unpack(legs, 5 * leg - 4, 5 * leg))
   end
   -- After this time, adjustments of these charges have no effect.
   local expiresMs = min(untilMs, now + 2 * mostMs)
@@ -226,7 +253,7 @@ local function spend(first, legs, untilMs, mostMs, id)
   end
   addReply(1)
   for leg = 1, count do
-    local params = legs[4 * leg - 3]
+    local params = legs[5 * leg - 4]
     if states[leg] then params.algorithm.write(keys[first + leg - 1], states[leg], params) end
     addReply(changes[leg])
   end
@@ -236,11 +263,14 @@ local function unspend(first, id)
   addReply(call('HDEL', keys[first], nameOf('r', id, first, {})))
 end
 
-local function inspect(key, params)
-  local state, time = open(keys[key], params, {})
-  local free, reset, _ = 0, 0, 0
+local function inspect(first, params)
+  local state, time = open(keys[first], params, {})
+  local free, reset, _, endMs, blocks = 0, 0, 0, 0, 0
+  if params.block then endMs, blocks = findBlock(keys[first + 1], params, time) end
+  -- A block is reported even if nothing of the key counts.
+  if endMs > 0 and not state then state = params.algorithm.blank({}, params, time) end
   if state then _, free, reset = params.algorithm.decide(state, params, time, 0, false) end
-  if reset == 0 then return addReply(0) end
+  if reset == 0 and endMs == 0 then return addReply(0) end
   replyTimed(1, time, free, reset)
   local a, b, c = params.algorithm.cells(state, params)
   addReply(a)
@@ -257,13 +287,30 @@ local function inspect(key, params)
     addReply(part.before)
     replyList(part.numbers)
   end
+  if params.algorithm.holds then
+    local holds, newest = params.algorithm.holds(state, time, MOST_INSPECTED)
+    addReply(holds)
+    addReply(newest)
+  elseif params.block then
+    addReply(endMs)
+    addReply(blocks)
+  end
 end
 
-local function reset(first)
-  addReply(call('UNLINK', keys[first], keys[first + 1]))
+local function reset(first, params)
+  if not params then return addReply(call('UNLINK', keys[first], keys[first + 1])) end
+  addReply(params.algorithm.reset(keys[first], params) + call('UNLINK', keys[first + 1]))
 end
 
--- Returns the text of an error. Errors of Lua itself come from a damaged value.
+local function block(first, params, length)
+  records = records or buildRecords()
+  if length == 0 then return addReply(records.deleteBlock(keys[first])) end
+  local _, count = findBlock(keys[first], params, now)
+  storeBlock(keys[first], params, now, now + length, count)
+  addReply(1)
+end
+
+-- Returns the text of an error. Errors that Lua itself raises are caused by a damaged value.
 local function errorText(problem, key)
   local text = type(problem) == 'table' and problem.err or tostring(problem)
   if string.find(text, 'bad argument') or string.find(text, 'attempt to') then
@@ -273,7 +320,7 @@ local function errorText(problem, key)
 end
 
 -- Calls `work(index of its first key, ...)` `count` times, advancing by `each` keys. If a call
--- fails, its error replaces its part of the reply, and the next call follows.
+-- fails, the error replaces the values that the call has added to the reply.
 local function repeatedly(count, each, work, ...)
   local done, before = 0, size
   local function go(...)
@@ -294,6 +341,8 @@ local function repeatedly(count, each, work, ...)
   end
 end
 
+-- Returns the numbers of a run from index `from` on, in groups of `size`. The first number of each
+-- group is replaced by the params of that policy.
 local function legsOf(numbers, from, size)
   local legs = {}
   for at = from, #numbers, size do
@@ -310,18 +359,24 @@ local function doRun(place)
   local kind = string.match(text, '^%l+')
   for word in string.gmatch(text, ' (%S+)') do numbers[#numbers + 1] = whole(word) end
   if kind == 'reset' then
-    repeatedly(numbers[1], 2, reset)
+    repeatedly(numbers[1], 2, reset, numbers[2] and policyAt(numbers[2]))
   elseif kind == 'inspect' then
-    repeatedly(1, 1, inspect, policyAt(numbers[1]))
+    local params = policyAt(numbers[1])
+    repeatedly(1, params.block and 2 or 1, inspect, params)
+  elseif kind == 'block' then
+    repeatedly(1, 1, block, policyAt(numbers[1]), numbers[2])
+  elseif kind == 'label' then
+    label = ARGV[place + 1]
+    return place + 2
   elseif kind == 'adjust' then
-    repeatedly(1, 1, adjust, policyAt(numbers[1]), numbers[2], numbers[3], numbers[4])
+    repeatedly(1, 1, adjust, policyAt(numbers[1]), unpack(numbers, 2, 5))
   elseif kind == 'unspend' then
     repeatedly(1, 1, unspend, ARGV[place + 1])
     return place + 2
   elseif kind == 'spend' then
     local mostMs, untilMs = table.remove(numbers), table.remove(numbers)
-    local legs = legsOf(numbers, 1, 4)
-    repeatedly(1, #legs / 4 + 1, spend, legs, untilMs, mostMs, ARGV[place + 1])
+    local legs = legsOf(numbers, 1, 5)
+    repeatedly(1, #legs / 5 + 1, spend, legs, untilMs, mostMs, ARGV[place + 1])
     return place + 2
   elseif kind == 'once' or kind == 'forget' then
     local rememberMs, legs = table.remove(numbers), nil
@@ -331,8 +386,9 @@ local function doRun(place)
     end
     return place + numbers[1] + 1
   else
-    local legs = legsOf(numbers, 2, 2)
-    repeatedly(numbers[1], #legs / 2, #legs == 2 and decideOne or decideAll, legs, kind == 'check', replyLimit)
+    local legs, hasBlocks = legsOf(numbers, 2, 2), false
+    for leg = 1, #legs / 2 do hasBlocks = hasBlocks or legs[2 * leg - 1].block end
+    repeatedly(numbers[1], hasBlocks and #legs or #legs / 2, #legs == 2 and decideOne or decideAll, legs, kind == 'check', replyLimit)
   end
   return place + 1
 end

@@ -1,6 +1,6 @@
 -- fixed-window: shared/fixed-window.lua has the formula.
 --
--- Value: the number of the newest window, the cost in it, and 0.
+-- Value: the number of the newest window, the cost in that window, and 0.
 build['fixed-window'] = function()
   local function expires(window, params)
     return (window + 1) * params.window

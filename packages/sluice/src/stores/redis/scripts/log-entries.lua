@@ -34,8 +34,8 @@ local function buildChunks()
     return chunk.base + time, chunk.origin + total
   end
 
-  -- Returns the index of the first entry from `index` on that is after `edge` and whose total is at
-  -- least `needed`, or `count` if there is none.
+  -- Returns the index of the first entry, from `index` on, that is after the time `edge` and whose
+  -- total is at least `needed`. Returns `count` if there is no such entry.
   function chunks.seek(chunk, index, edge, needed)
     local bytes, from, entrySize, format = chunk.bytes, chunk.start + 1, chunk.size, chunk.format
     local count, after = chunk.count, edge - chunk.base
@@ -55,6 +55,7 @@ local function buildChunks()
     return numbers
   end
 
+  -- Returns the bytes of `numbers`, each in `width` bytes.
   function chunks.pack(numbers, width)
     return toBytes('>' .. string.rep('I' .. width, #numbers), unpack(numbers))
   end
@@ -66,8 +67,8 @@ local function buildChunks()
     chunk.bytes, chunk.start, chunk.count = chunks.pack(numbers, chunk.width), 0, count / 2
   end
 
-  -- Adds `by` to the totals of the entries from `index` on. Removes the entry at `index` if
-  -- `isGone`.
+  -- Adds `by` to the totals of the entries from `index` on. If `isGone`, removes the entry at
+  -- `index`.
   function chunks.change(numbers, index, by, isGone)
     for place = 2 * index + 2, #numbers, 2 do numbers[place] = numbers[place] + by end
     if isGone then

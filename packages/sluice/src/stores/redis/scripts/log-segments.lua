@@ -1,20 +1,22 @@
--- The segments of a long log: chunks of up to 252 entries, each a field of the key's hash, named by
--- a number. The newest segment is the open one. The bytes of the tail (sliding-log.lua) are
--- appended to it unchanged, because both have the same base, origin and width. A full segment is
--- closed and added to the directory, two fields with these parts (sizes in bytes):
+-- The segments of a long log: chunks of up to 252 entries (log-entries.lua). Each segment is a
+-- field of the key's hash, named by a number. The newest segment is open. The newest entries of the
+-- log, the tail (sliding-log.lua), are appended to it as bytes, because the open segment and the
+-- tail have the same base, origin and width. A full segment is closed and added to the directory,
+-- which is two fields with these parts (sizes in bytes):
 --
 --   d    for each segment, oldest first: number 4 | base 7 | count 1 | width 1
 --   t    for each segment: origin 7, the running total before its first entry
 --
 -- Times are absolute and totals are cumulative over all segments, so a binary search finds a
 -- segment. A refund rewrites one segment and changes the origins of the later segments, with one
--- `unpack` and one `pack` per 500 of them. Entries of cost 0 are removed, and two adjacent segments
--- that fit in half a segment are merged. So the number of segments is bounded by the number of
--- entries that count, however many are refunded.
+-- `unpack` and one `pack` per 500 segments. Entries of cost 0 are removed. Two adjacent segments
+-- are merged if they fit in half a segment. So the number of segments is bounded by the number of
+-- entries that count, however many entries are refunded.
 --
--- The first `dead` segments have expired completely, and so have the first `skipped` entries of the
--- next segment, the head. The header of the log repeats the head's part of the directory, so that
--- most calls do not read the directory. Dead segments are deleted a few at a time.
+-- The first `dead` segments have expired completely. The next segment is the head, of which the
+-- first `skipped` entries have expired. The header of the log repeats the head's part of the
+-- directory, so that most calls do not read the directory. Dead segments are deleted a few at a
+-- time.
 local function buildSegments(chunks)
   local at, seek = chunks.at, chunks.seek
   -- include shared/log-formats
@@ -22,6 +24,7 @@ local function buildSegments(chunks)
   local FULL_SEGMENT, PURGED, SLICE = 252, 64, 500
   local segments = {}
 
+  -- Reads the directory, unless it has been read.
   local function load(log)
     if log.records then return end
     if log.segments == 0 then
@@ -51,6 +54,8 @@ local function buildSegments(chunks)
     return base, originAt(log, place + 1)
   end
 
+  -- Returns the segment at `place` of the directory as a chunk. The place after the last closed
+  -- segment is the open segment.
   local function chunkAt(log, place)
     local chunk = log.chunk
     if chunk and chunk.place == place then return chunk end
@@ -82,6 +87,7 @@ local function buildSegments(chunks)
     log.headWidth, log.headOrigin = chunk.width, chunk.origin
   end
 
+  -- Returns `text`, a list of items of `size` bytes, with `count` items from `place` on replaced.
   local function splice(text, size, place, count, bytes)
     return string.sub(text, 1, place * size) .. bytes .. string.sub(text, (place + count) * size + 1)
   end
@@ -135,8 +141,8 @@ local function buildSegments(chunks)
     return place == log.dead and log.skipped or 0
   end
 
-  -- Finds the first entry that is after `edge` and whose total is at least `needed`. There must be
-  -- one. Returns its chunk and its index in the chunk.
+  -- Finds the first entry that is after the time `edge` and whose total is at least `needed`. Such
+  -- an entry must exist. Returns its chunk and its index in the chunk.
   function segments.find(log, edge, needed)
     local chunk = chunkAt(log, log.dead)
     local index = seek(chunk, log.skipped, edge, needed)
@@ -150,8 +156,8 @@ local function buildSegments(chunks)
       local base, origin = follows(log, middle)
       if base > edge and origin >= needed then high = middle else low = middle end
     end
-    -- The chunk after the segment at `high` matches from its first entry on. So the result is in
-    -- that segment, or it is the first entry after it.
+    -- All entries after the segment at `high` match. So the result is in that segment, or it is the
+    -- first entry after that segment.
     if high < log.segments then
       chunk = chunkAt(log, high)
       index = seek(chunk, 0, edge, needed)
@@ -182,7 +188,7 @@ local function buildSegments(chunks)
   end
 
   -- Merges the segments at `place` and `place + 1` if they have at most `most` entries together.
-  -- Returns whether it did.
+  -- Returns whether they were merged.
   local function merge(log, place, most)
     if place < log.dead or place + 1 >= log.segments then return false end
     local one = chunkAt(log, place)
@@ -236,7 +242,7 @@ local function buildSegments(chunks)
       log.isLong, log.isFiled, log.isHash = true, false, false
       log.headNumber, log.headBase, log.headCount, log.headWidth, log.headOrigin = 0, 0, 0, 0, 0
     elseif log.filed + log.count > FULL_SEGMENT then
-      -- The times and totals of the next segment will probably span about as much.
+      -- The next segment will probably span a similar time and cost, so choose the width for that.
       segments.close(log, chunks.widthFor(1.25 * max(log.newest - log.base, log.total - log.origin)))
     end
     local bytes = log.filed > 0 and chunkAt(log, log.segments).bytes or ''
@@ -262,7 +268,7 @@ local function buildSegments(chunks)
     end
   end
 
-  -- Changes the cost of an entry by `by`. Removes it if `isGone`.
+  -- Changes the cost of an entry by `by`. If `isGone`, removes the entry.
   function segments.change(log, chunk, index, by, isGone)
     if chunk.place == log.segments then return changeOpen(log, chunk, index, by, isGone) end
     load(log)
@@ -301,7 +307,7 @@ local function buildSegments(chunks)
     log.headOrigin, log.origin, log.upTo = 0, log.origin - before, log.upTo - before
   end
 
-  -- Returns the number of entries of the log from the entry `index` of `chunk` on.
+  -- Returns the number of entries in the log, counted from entry `index` of `chunk`.
   function segments.countFrom(log, chunk, index)
     if chunk == log then return log.count - index end
     local count = chunk.count - index + log.count
@@ -314,8 +320,8 @@ local function buildSegments(chunks)
     return count
   end
 
-  -- Returns the newest chunks with at least `most` entries, newest first, back to the chunk
-  -- `oldest` at most.
+  -- Returns the newest chunks, newest first: until they have at least `most` entries, or up to the
+  -- chunk `oldest`.
   function segments.newestChunks(log, oldest, most)
     local found, count = { log }, log.count
     local last = oldest == log and log.segments + 1 or oldest.place
@@ -339,7 +345,7 @@ local function buildSegments(chunks)
     log.segments, log.dead, log.isFiled, log.chunk = log.segments - count, log.dead - count, true, nil
   end
 
-  -- Fills `log` from the second part of its header. The tail follows in the same field.
+  -- Decodes the second part of the header into `log`. The tail follows it in the same field.
   function segments.unfold(log)
     if #log.bytes < log.start + REST_SIZE then notLog(log.key) end
     log.base, log.origin, log.upTo, log.segments, log.dead, log.number, log.filed, log.headNumber,

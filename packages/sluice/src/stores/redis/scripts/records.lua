@@ -1,19 +1,25 @@
--- Records that prevent counting twice: admissions by idempotency id, and used receipts. The records
--- of the limit with key K are in the hash `K=`, which a reset deletes with the key.
+-- Records that prevent counting twice: admissions by idempotency id, and used receipts. Also the
+-- last block. The records of the limit with key K are in the hash `K=`, which a reset deletes with
+-- the key.
 --
 -- The name of a field is 96 bits of a hash, so a long id takes no more memory than a short one. The
--- values, with the size of each part in bytes:
+-- field of the block is `b`. The values, with the size of each part in bytes:
 --
 --   id:       'i' 1 | until 7 | at 7 | free 7 | reset 7      the decision of this limit
+--             'i' 1 | until 7 | at 7 | free 7 | reset 7 | fence 7   that of a concurrency limit
 --   receipt:  'r' 1 | until 7
+--   block:    'b' 1 | until 7 | start 7 | end 7 | blocks in a row 4
 --
--- `until` is when a record expires. The hash also has a TTL, that of its last record. If it has
--- more than 64 records, each new record checks a few others and deletes the expired ones, which
--- keeps them a minority. A limit has at most 10,000 records. If all of a sample are valid then, one
--- of its ids is evicted, but never a receipt.
+-- `until` is when a record expires. The hash also has a TTL: until its last record expires. If the
+-- hash has more than 64 records, each new record checks a few random records and deletes those that
+-- have expired, so that expired records stay a minority. A limit has at most 10,000 records. If the
+-- hash is full and no record of the sample has expired, an id of the sample is evicted, but never a
+-- receipt or a block.
 local function buildRecords()
   local MOST_RECORDS, FEW_RECORDS, SAMPLED, SAMPLED_IF_FULL = 10000, 64, 3, 32
   local ID, ID_SIZE, MARK, MARK_SIZE = '>BI7I7I7I7', 29, '>BI7', 8
+  local HOLD_ID, HOLD_ID_SIZE = '>BI7I7I7I7I7', 36
+  local BLOCK, BLOCK_SIZE, BLOCK_FIELD, MOST_BLOCKS = '>BI7I7I7I4', 26, 'b', 2 ^ 32 - 1
   local toBytes, fromBytes = struct.pack, struct.unpack
   local records = {}
 
@@ -21,13 +27,15 @@ local function buildRecords()
     error('ERR not records of this limiter: ' .. key, 0)
   end
 
+  -- Returns the name of a field.
   function records.name(text)
     local hex = redis.sha1hex(text)
     local one, other = tonumber(string.sub(hex, 1, 12), 16), tonumber(string.sub(hex, 13, 24), 16)
     return toBytes('>I6I6', one, other)
   end
 
-  function records.idBytes(expiresMs, at, free, reset)
+  function records.idBytes(expiresMs, at, free, reset, fence)
+    if fence then return toBytes(HOLD_ID, 105, expiresMs, at, free, reset, fence) end
     return toBytes(ID, 105, expiresMs, at, free, reset)
   end
 
@@ -35,8 +43,9 @@ local function buildRecords()
     return toBytes(MARK, 114, expiresMs)
   end
 
+  local isSize = { [ID_SIZE] = true, [HOLD_ID_SIZE] = true, [MARK_SIZE] = true, [BLOCK_SIZE] = true }
   local function untilOf(key, value)
-    if #value ~= ID_SIZE and #value ~= MARK_SIZE then notRecords(key) end
+    if not isSize[#value] then notRecords(key) end
     local _, expiresMs = fromBytes(MARK, value)
     return expiresMs
   end
@@ -49,11 +58,11 @@ local function buildRecords()
     return untilOf(key, value) > now and value or nil
   end
 
-  -- Returns the recorded decision of a limit: at, free, reset.
-  function records.decided(key, value)
-    if #value ~= ID_SIZE then notRecords(key) end
-    local _, _, at, free, reset = fromBytes(ID, value)
-    return at, free, reset
+  -- Returns the recorded decision of a limit: at, free, reset, and the fence of a hold.
+  function records.decided(key, value, isHold)
+    if #value ~= (isHold and HOLD_ID_SIZE or ID_SIZE) then notRecords(key) end
+    local _, _, at, free, reset, fence = fromBytes(isHold and HOLD_ID or ID, value)
+    return at, free, reset, isHold and fence or nil
   end
 
   -- Deletes the expired records of a random sample. If the hash is full and none has expired,
@@ -66,7 +75,7 @@ local function buildRecords()
       local value = some[place + 1]
       if untilOf(key, value) <= now then
         expired[#expired + 1] = some[place]
-      elseif #value == ID_SIZE then
+      elseif #value == ID_SIZE or #value == HOLD_ID_SIZE then
         id = some[place]
       end
     end
@@ -75,14 +84,37 @@ local function buildRecords()
     return not isFull or #expired > 0
   end
 
+  local function write(key, name, value, expiresMs)
+    call('HSET', key, name, value)
+    local ttl = lifetime(expiresMs)
+    if call('PTTL', key) < tonumber(ttl) then call('PEXPIRE', key, ttl) end
+  end
+
   -- Stores a record. Returns whether there was room.
   function records.store(key, name, value, expiresMs)
     local count = call('HLEN', key)
     if count > FEW_RECORDS and not makeRoom(key, count) then return false end
-    call('HSET', key, name, value)
-    local ttl = lifetime(expiresMs)
-    if call('PTTL', key) < tonumber(ttl) then call('PEXPIRE', key, ttl) end
+    write(key, name, value, expiresMs)
     return true
+  end
+
+  -- Returns when the last block started and ends, and the number of blocks in a row; or nil.
+  function records.block(key)
+    local value = redis.pcall('HGET', key, BLOCK_FIELD)
+    if not value then return nil end
+    if type(value) ~= 'string' or #value ~= BLOCK_SIZE then notRecords(key) end
+    local _, _, startMs, endMs, count = fromBytes(BLOCK, value)
+    return startMs, endMs, count
+  end
+
+  -- Stores a block, even if there are many records.
+  function records.storeBlock(key, startMs, endMs, count, expiresMs)
+    local value = toBytes(BLOCK, 98, expiresMs, startMs, endMs, min(count, MOST_BLOCKS))
+    write(key, BLOCK_FIELD, value, expiresMs)
+  end
+
+  function records.deleteBlock(key)
+    return call('HDEL', key, BLOCK_FIELD)
   end
 
   return records

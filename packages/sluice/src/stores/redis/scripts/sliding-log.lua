@@ -1,5 +1,5 @@
 -- sliding-log: an admission at t counts while `t > now - W`. A cost c fits when
--- `cost(counting) + c <= L`. Admissions in the same millisecond share an entry.
+-- `cost(counting admissions) + c <= L`. Admissions in the same millisecond share an entry.
 --
 -- Up to 36 entries are stored as one string: a header and a chunk (log-entries.lua). While the
 -- Cluster slot of the key is being migrated, the string may have up to 252 entries, see
@@ -8,22 +8,23 @@
 --   's' 1 | width 1 | until 7 | known 7 | base 7 | before 7 | entries
 --
 -- `known` is the latest time ever written; a refund does not change it. `until` is when the key
--- expires, up to 0.9 s later than necessary, so that a busy key does not get a new TTL with every
+-- expires: up to 0.9 s later than necessary, which avoids setting the TTL of a busy key with every
 -- call. `before` is the running total before the oldest entry: the cost of expired entries.
 --
 -- A longer log is a hash. Its field `h` has a header, of which a denial reads only the first part:
 --
 --   'h' 1 | width 1 | until 7 | known 7 | before 7 | oldest 7 | first 7 | newest 7 | total 7
 --
--- `first` is the running total including the oldest entry, `total` including the newest. The second
--- part of the header (log-segments.lua) and the newest entries, the tail, follow. A tail of 36
--- entries is moved to a segment. So most admissions write only `h`, and read the oldest segment if
--- entries have expired. No check takes more than a few hundred small steps, however long the log.
--- When all its segments have expired, the log becomes a string again.
+-- `first` is the running total up to and including the oldest entry, `total` up to and including
+-- the newest. In the same field follow the second part of the header (REST in
+-- shared/log-formats.lua) and the newest entries, the tail. A tail of 36 entries is moved to a
+-- segment (log-segments.lua). So most admissions write only `h`, and read the oldest segment only
+-- if entries have expired. No check takes more than a few hundred small steps, however long the log
+-- is. When all its segments have expired, the log becomes a string again.
 --
 -- sliding-log and sliding-buckets differ only in the length of a bucket, in ms, which
--- `bucketOf(params)` returns: admissions of one bucket share an entry. shared/log-decide.lua has
--- the formula, shared/log-stamp.lua the time of an entry.
+-- `bucketOf(params)` returns. Admissions of one bucket share an entry. shared/log-decide.lua has
+-- the formula of a decision, and shared/log-stamp.lua computes the time of an entry.
 local function buildLog(bucketOf)
   -- include shared/log-formats
   local chunks, segments = buildChunks(), nil
@@ -41,7 +42,7 @@ local function buildLog(bucketOf)
     return start
   end
 
-  -- Marks the log as one without segments.
+  -- Changes the log to the string form, which has no segments.
   local function makeString(log)
     log.isLong, log.isHash, log.filed = false, false, 0
   end
@@ -104,9 +105,9 @@ local function buildLog(bucketOf)
     return startOf(params, log.known)
   end
 
-  -- Finds the first entry that is after `edge` and whose total is at least `needed`. The newest
-  -- entry must be one. Returns its chunk, its index in the chunk, the running total before it, its
-  -- time and its total.
+  -- Finds the first entry that is after the time `edge` and whose total is at least `needed`. The
+  -- newest entry must meet both conditions. Returns the chunk of the found entry, its index in the
+  -- chunk, the running total before it, its time and its total.
   local function find(log, edge, needed)
     local chunk, index
     if log.isLong then
@@ -169,7 +170,8 @@ local function buildLog(bucketOf)
   end
 
   -- Packs the tail again, in a width with room for an entry with `cost` at `time`. A log without
-  -- segments is rebased, and gets a width for four times as much, so that it seldom changes.
+  -- segments is also rebased, and gets a width for numbers four times as large, so that its width
+  -- rarely changes.
   local function widen(log, time, cost)
     if log.filed > 0 then segments.close(log, log.width + 1) end
     local numbers = chunks.numbers(log, 0)
@@ -188,17 +190,17 @@ local function buildLog(bucketOf)
     log.bytes, log.start = chunks.pack(numbers, log.width), 0
   end
 
-  -- Whether the string may be replaced by a hash, which deletes the string first. A node that
-  -- migrates a slot rejects every access to a key of the slot that does not exist, so the log would
-  -- be lost in between. An access to a key that never exists shows whether this node migrates the
-  -- slot. Raises an error if it does and the string is full.
+  -- Returns whether the string may be replaced by a hash. The string is deleted before the hash is
+  -- written. But a node that migrates a slot rejects every access to a missing key of that slot, so
+  -- the log would be lost in between. To find out whether this node migrates the slot, accesses a
+  -- key that never exists. Raises an error if it does and the string is full.
   local function canBecomeHash(log)
     if type(redis.pcall('EXISTS', log.key .. '+')) == 'number' then return true end
     if log.count < MOST_IN_STRING then return false end
     error('TRYAGAIN the slot of ' .. log.key .. ' is being migrated', 0)
   end
 
-  -- Adds `cost` to the entry at `stamp`, which is the newest or a new one.
+  -- Adds `cost` to the entry at `stamp`, which is the newest entry or a new one.
   local function append(log, params, stamp, cost)
     if isEmpty(log) then
       empty(log, stamp)
@@ -236,7 +238,8 @@ local function buildLog(bucketOf)
     log.start, log.count = 0, index + #numbers / 2
   end
 
-  -- Changes the cost at `stamp` by up to `delta`, not below zero. Returns the change made.
+  -- Changes the cost of the entry at `stamp` by up to `delta`, not below zero. Returns the change
+  -- made.
   local function change(log, stamp, delta)
     if isEmpty(log) or stamp < log.oldest or stamp > log.newest then return 0 end
     unfold(log)
@@ -285,8 +288,9 @@ local function buildLog(bucketOf)
     -- include shared/log-write-string
   end
 
-  -- Returns the number of entries that count, and chunks with the newest of them, oldest first.
-  -- Each chunk has its base, the stored total before its first entry, and its stored numbers.
+  -- Returns the number of entries that count, and chunks with at least the newest `most` entries,
+  -- oldest first. Each chunk has its base, the stored total before its first entry, and its stored
+  -- numbers.
   local function entriesOf(log, params, time, most)
     local edge, parts = time - params.window, {}
     if isEmpty(log) or log.newest <= edge then return 0, parts end
@@ -333,7 +337,7 @@ local function buildLog(bucketOf)
       if wait ~= 0 or not take then return wait, free, reset end
       unfold(log)
       local stamp = stampOf(params, time)
-      -- The next decision may be as early as the start of this entry, if the clock steps back. So
+      -- If the clock steps back, the next decision may be as early as the start of this entry. So
       -- keep the entries that count at that time.
       drop(log, startOf(params, stamp) - length)
       append(log, params, stamp, cost)
@@ -343,7 +347,7 @@ local function buildLog(bucketOf)
     adjust = function(log, params, time, charged, delta)
       local stamp = stampOf(params, charged)
       if stamp + params.window <= time then return 0 end
-      -- An overcharge is limited so that the sum stays an exact integer.
+      -- Limits an overcharge, so that the summed cost stays an exact integer.
       return change(log, stamp, min(delta, MOST - (log.total - log.before)))
     end,
 

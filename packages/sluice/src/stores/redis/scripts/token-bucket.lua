@@ -1,9 +1,9 @@
 -- token-bucket: a bucket holds up to `burst` tokens and gains L every W at a constant rate. A call
--- takes c tokens. shared/token-bucket.lua has the formula.
+-- of cost c takes c tokens. shared/token-bucket.lua has the formula.
 --
--- Value: the time of the newest charge (ms), the level then (tokens*W, negative after an
--- overcharge), and how long after the charge the key expires (ms), which a process with another
--- limit may have written.
+-- Value: the time of the newest charge (ms), the level at that time (tokens*W, negative after an
+-- overcharge), and the time from that charge to the expiry of the key (ms). A process with another
+-- limit may have written the third number.
 build['token-bucket'] = function()
   local function levelAt(state, params, time)
     return min(params.capacity * params.window, state.level + (time - state.charged) * params.limit)
@@ -34,7 +34,7 @@ build['token-bucket'] = function()
 
     write = function(key, state, params)
       local full = fullAt(state, params)
-      -- A sum above 2^53 is rounded, so the difference may be 1 above MOST.
+      -- `full` may be a sum above 2^53, which is rounded, so the difference may be 1 above MOST.
       local lasts = min(full - state.charged, MOST)
       writeCells(key, state.expired, full, state.charged, state.level, lasts)
     end,
@@ -49,17 +49,18 @@ build['token-bucket'] = function()
 
     adjust = function(state, params, time, charged, delta, cost)
       local full = params.capacity * params.window
-      -- The lowest level: its distance from a full bucket is still an exact integer.
+      -- The lowest level whose difference from a full bucket is an exact integer.
       local deepest = full - MOST
       local before = levelAt(state, params, time)
-      -- The bucket refills a charge at its rate: a refund returns only the part still missing.
+      -- The bucket refills a charge over time, so a refund returns only the part still missing.
       local missing = max(cost * params.window - (time - charged) * params.limit, 0)
       local change = max(delta * params.window, -missing)
-      -- Applied at the newest charge, so that the latest time in the state does not change.
+      -- Changes the level at the time of the newest charge, so that the latest time in the state
+      -- stays the same.
       local level = max(state.level - change, deepest)
       state.level = min(level, full)
-      -- The second value requests a write even if the bucket is full now and the change is 0: the
-      -- change matters if the clock steps back.
+      -- The second value requests a write even if the bucket is full and the returned change is 0:
+      -- if the clock steps back, the bucket is not full.
       return ceil((before - levelAt(state, params, time)) / params.window), true
     end,
 

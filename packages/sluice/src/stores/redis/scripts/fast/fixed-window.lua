@@ -19,7 +19,7 @@ for place = 1, #KEYS do
     if not isHeld then newest, used, expired = floor(time / length), 0, nil end
     -- 2. Decide.
     -- include shared/fixed-window
-    -- 3. Write what was charged.
+    -- 3. Write the charged state.
     if take and wait == 0 then
       local a, b, c, expires = newest, used, 0, (newest + 1) * length
       -- include shared/write-cells

@@ -2,9 +2,9 @@
 -- third number of a check is the length of a bucket in ms, 1 for a sliding log. Value of a key:
 -- sliding-log.lua.
 --
--- Decides checks that need only the value itself or, for a hash, its header and its oldest segment.
--- Hands over the rare cases to the general script: a string that becomes a hash or a hash that
--- becomes a string, a full tail (each 36th admission of a long log), a head segment that has
+-- Decides checks that need only the string or, if the log is a hash, its header and its oldest
+-- segment. Hands over the rare cases to the general script: a string that becomes a hash, a hash
+-- that becomes a string, a full tail (each 36th admission of a long log), a head segment that has
 -- expired completely, entries that need wider numbers, and totals that must be rebased.
 -- include shared/fast-begin
 -- include shared/log-formats
@@ -48,7 +48,7 @@ for place = 1, #KEYS do
     local isEmpty = not isLong and count == 0
     local isPassed = not isEmpty and newest <= edge
     local hasPassed = not isEmpty and oldest <= edge
-    -- 2. The chunk that begins with the oldest entry: the string itself, or the head segment.
+    -- 2. Find the chunk with the oldest entry: the string itself, or the head segment of a hash.
     local headBytes, headFrom, headSize, headFormat, headCount = bytes, HEADER_SIZE + 1, entrySize, format, count
     local headBase, headOrigin, skipped = base, 0, 0
     local origin, upTo, segments, dead, number, filed = 0, nil, nil, nil, nil, 0
@@ -75,7 +75,7 @@ for place = 1, #KEYS do
           and skipped < headCount and #headBytes == headCount * headSize
       end
     end
-    -- 3. The cost of the entries that have left the window.
+    -- 3. Compute `passed`, the running total of the entries that have left the window.
     local passed, index = before, skipped
     if isFast and isPassed then
       passed = total
@@ -102,8 +102,8 @@ for place = 1, #KEYS do
         end
       end
     elseif isFast and take and wait == 0 then
-      -- 5. Drop the entries that cannot count again. The next decision may be as early as the start
-      --    of this entry, if the clock steps back.
+      -- 5. Drop the entries that cannot count again. If the clock steps back, the next decision may
+      --    be as early as the start of this entry.
       -- include shared/log-stamp
       -- include shared/log-stamp-start
       local dropEdge = start - length

@@ -19,7 +19,7 @@ for place = 1, #KEYS do
     if not isHeld then newest, current, previous, expired = floor(time / length), 0, 0, nil end
     -- 2. Decide.
     -- include shared/sliding-counter
-    -- 3. Write what was charged.
+    -- 3. Write the charged state.
     if take and wait == 0 then
       local a, b, c, expires = newest, current, previous, (newest + 2) * length
       -- include shared/write-cells

@@ -23,7 +23,7 @@ for place = 1, #KEYS do
     if not isHeld then charged, level, expired = time, capacity * length, nil end
     -- 2. Decide.
     -- include shared/token-bucket
-    -- 3. Write what was charged.
+    -- 3. Write the charged state.
     if take and wait == 0 then
       -- include shared/token-bucket-full
       local a, b, c, expires = charged, level, min(full - charged, MOST), full

@@ -1,4 +1,4 @@
--- Hands a check over to the general script. Nothing of it has been charged.
+-- Hands a check over to the general script if `isFast` is false. Nothing has been charged for it.
 --
 -- In:   key, isFast
 if not isFast then

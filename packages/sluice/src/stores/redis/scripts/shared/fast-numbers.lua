@@ -1,4 +1,4 @@
--- The numbers of the next key of a fast script.
+-- Reads the numbers of the next key of a fast script from ARGV.
 --
 -- In:   place, each (how many numbers a check has)
 -- Out:  key, limit, cost, third, take (false for a peek)

@@ -1,5 +1,5 @@
--- Adds the decision of one key to the reply of a fast script, unless the key is handed over: its
--- value could not be written, or is damaged so that the wait is not a number of milliseconds.
+-- Adds the decision of one key to the reply of a fast script. If the wait is invalid because the
+-- value is damaged, clears `isFast` instead, which hands the check over.
 --
 -- In:   isFast, time, wait, free, reset
 -- Out:  isFast

@@ -2,9 +2,9 @@
 -- `cost(in window w) + c <= L`.
 --
 -- In:   limit, length (W), time, cost, take (whether to charge)
---       newest, used   number of the newest window of the state, and the cost in it
+--       newest, used   number of the newest window of the state, and the cost in that window
 -- Out:  wait, free, reset
---       newest, used   the state, as of the window of `time`
+--       newest, used   the new state, for the window of `time`
 -- 1. The cost of an older window does not count.
 local window = floor(time / length)
 local left = (window + 1) * length - time

@@ -1,12 +1,13 @@
 -- One decision of a sliding log: an admission at t counts while `t > now - W`. A cost c fits when
--- `cost(counting) + c <= L`.
+-- `cost(counting admissions) + c <= L`.
 --
 -- In:   limit, length (W), time, cost, edge (now - W), isEmpty
 --       passed   the running total of the entries up to `edge`
 --       oldest, first, newest, total   times and running totals of the first and last entry
 -- Out:  wait, free, reset
---       needed   set if the wait ends with a later entry than the oldest: the first after `edge`
---                whose running total is at least `needed`
+--       needed   set if more than the oldest entry must expire before the cost fits. The caller
+--                then has to compute `wait`: it ends when the first entry after `edge` whose
+--                running total is at least `needed` expires
 local free, wait, needed = limit - (total - passed), 0, nil
 local reset = isEmpty and 0 or max(newest + length - time, 0)
 if cost > free then

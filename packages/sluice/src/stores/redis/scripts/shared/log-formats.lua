@@ -1,6 +1,6 @@
--- The formats of logs, see sliding-log.lua: `struct` formats with their sizes in bytes. A chunk of
--- FULL entries is moved to a segment. TTLs are up to SLACK_MS longer than necessary. A new chunk
--- has a width for ROOM times what one entry needs.
+-- The formats of logs, see sliding-log.lua: `struct` formats with their sizes in bytes. A tail of
+-- FULL entries is moved to a segment. TTLs are up to SLACK_MS longer than necessary. The width of a
+-- new log has room for numbers ROOM times as large as its window and limit.
 local FULL, MOST_IN_STRING, SLACK_MS, ROOM = 36, 252, 900, 4
 local HEADER, HEADER_SIZE = '>BBI7I7I7I7', 30
 local LONG_HEADER, LONG_HEADER_SIZE = '>BBI7I7I7I7I7I7I7', 51

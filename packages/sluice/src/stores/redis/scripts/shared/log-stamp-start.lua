@@ -1,4 +1,4 @@
--- The earliest time of the admissions that have this stamp.
+-- Sets `start` to the earliest time whose admissions have this stamp.
 --
 -- In:   stamp, bucket
 -- Out:  start

@@ -1,5 +1,5 @@
--- The stamp of an admission, which is the time of the entry that records it: the last millisecond
--- of its bucket of `bucket` ms. In a sliding log a bucket has 1 ms.
+-- Sets `stamp` to the time of the entry that records an admission at `time`: the last millisecond
+-- of its bucket of `bucket` ms. In a sliding log, a bucket has 1 ms.
 --
 -- In:   time, bucket
 -- Out:  stamp

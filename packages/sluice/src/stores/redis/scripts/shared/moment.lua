@@ -1,5 +1,5 @@
 -- Sets the time of a decision: `now`, or the latest time in the key's state if that is later. A
--- state that is more than a window ahead was written by a wrong clock and is dropped.
+-- state that is more than a window ahead was written by a wrong clock, so it is ignored.
 --
 -- In:   known    latest time in the state, in ms; nil for a new key
 --       length   the window, in ms

@@ -1,6 +1,6 @@
--- Sets `now` to the time of all decisions of this command, in ms since the epoch: the server's own,
--- read once, or the one given in ARGV[1]. Keys that are written at a given time expire an hour
--- later (`outliveMs`), because the given clock and the server's clock may run differently.
+-- Sets `now` to the time of all decisions of this command, in ms since the epoch: the time in
+-- ARGV[1], or the server's time if that is ''. With a time in ARGV[1], keys expire an hour later
+-- than necessary (`outliveMs`), because that clock and the server's clock may run differently.
 local now, outliveMs = nil, 0
 if ARGV[1] == '' then
   local time = call('TIME')

@@ -1,7 +1,8 @@
--- Decodes the value of a counter: three integers, packed in as few bytes as possible.
+-- Decodes the value of a counter: three integers in MessagePack, which takes few bytes.
 --
--- In:   value      what GET returned; any type
--- Out:  a, b, c    the numbers, if `isCells`
+-- In:   value      the reply of GET; any type
+-- Out:  isCells    whether the value is valid
+--       a, b, c    the numbers, if it is valid
 local isCells, a, b, c, more = pcall(cmsgpack.unpack, value)
 isCells = isCells and more == nil
   and type(a) == 'number' and type(b) == 'number' and type(c) == 'number'

@@ -1,11 +1,12 @@
--- One decision of sliding-counter: `w = floor(now / W)`, `e = now - w*W`, `cur` and `prev` the cost
--- admitted in the windows w and w-1. A cost c fits when `prev*(W - e) + (cur + c)*W <= L*W`.
+-- One decision of sliding-counter: `w = floor(now / W)`, `e = now - w*W`. `cur` and `prev` are the
+-- costs admitted in the windows w and w-1. A cost c fits when
+-- `prev*(W - e) + (cur + c)*W <= L*W`.
 --
 -- In:   limit, length (W), time, cost, take (whether to charge)
---       newest, current, previous   number of the newest window of the state, and the cost in it
---                                   and in the one before
+--       newest, current, previous   number of the newest window of the state, the cost in that
+--                                   window, and the cost in the one before
 -- Out:  wait, free, reset
---       newest, current, previous   the state, as of the window of `time`
+--       newest, current, previous   the new state, for the window of `time`
 -- 1. The newest window in the state is the current window, the previous one, or older.
 local window = floor(time / length)
 local left = (window + 1) * length - time
@@ -17,8 +18,8 @@ end
 local counting, wait = current, 0
 if previous > 0 then counting = counting + ceil(previous * left / length) end
 if counting + cost > limit then
-  -- 3. In this window the cost fits when `previous * left <= room * W`. If `room` is negative, it
-  --    fits in the next window, in which only `current` counts, as the previous window.
+  -- 3. In this window, the cost fits when `previous * left <= room * W`. If `room` is negative, the
+  --    cost fits in the next window, in which only `current` counts, as the previous window.
   local room = limit - current - cost
   if room >= 0 then
     wait = left - floor(room * length / previous)

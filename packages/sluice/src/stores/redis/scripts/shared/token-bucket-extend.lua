@@ -1,5 +1,5 @@
--- Extends the TTL of a token bucket. If the limit was lowered since the charge, the key would
--- expire before the bucket is full.
+-- Extends the TTL of a token bucket if its key would expire before the bucket is full, because the
+-- limit was lowered after the charge.
 --
 -- In:   key, expired, full
 if expired < full and full > now then

@@ -1,10 +1,10 @@
--- Writes three integers to the key of a counter. If it expires at the same time as before, the TTL
--- is not set again, which halves the time of the write.
+-- Writes three integers to the key of a counter. If the key expires at the same time as before, the
+-- TTL is not set again, which halves the time of the write.
 --
 -- In:   set        redis.call or redis.pcall
 --       key, a, b, c
---       expired    when the key expires as stored, in ms; nil for a new key
---       expires    when it expires from now on
+--       expired    the stored time at which the key expires, in ms; nil for a new key
+--       expires    the new time at which it expires
 -- Out:  written    the reply of SET
 local written
 if expired == expires then

@@ -1,12 +1,12 @@
 /** Compatibility with express-rate-limit: its option names, and its `request.rateLimit`. */
-import { dateOf } from '../clock.ts';
-import type { Decision } from '../decision.ts';
-import { expected } from '../errors.ts';
-import type { FailureAction } from '../policy.ts';
-import type { HeaderForm } from './headers.ts';
-import type { KeySource, RequestLimit, RequestOptions } from './options.ts';
+import { dateOf } from '../../clock.ts';
+import type { Decision } from '../../decision.ts';
+import { expected } from '../../errors.ts';
+import type { FailureAction } from '../../policy.ts';
+import type { HeaderForm } from '../headers.ts';
+import type { KeySource, RequestLimit, RequestOptions } from '../options.ts';
 
-/** The option names of express-rate-limit. Each conflicts with the Sluice option it stands for. */
+/** The option names of express-rate-limit. An option must not be set under both of its names. */
 export interface ExpressRateLimitOptions<R> {
   /**
    * `window` in ms. Default 60,000. Without `limit` or `max`, the limit is 5.
@@ -85,7 +85,7 @@ function reject(what: string, got: unknown): never {
   throw expected('ERR_INVALID_OPTION', what, got);
 }
 
-/** Returns the option that is set. Rejects both, even if they agree. */
+/** Returns the option that is set. Throws if both are set, even to the same value. */
 function either<T>(own: T | undefined, other: T | undefined, names: string): T | undefined {
   if (own !== undefined && other !== undefined) reject(`one of ${names}, not both`, other);
   return own ?? other;
@@ -135,7 +135,7 @@ const STANDARD_FORMS: Record<string, HeaderForm> = {
   'draft-8': 'draft',
 };
 
-/** Returns the header forms to send. Validates neither `headers` nor duplicates among the forms. */
+/** Returns the header forms to send. Does not validate `headers`. */
 export function headerFormsOf({
   headers,
   standardHeaders,
@@ -158,7 +158,7 @@ export interface RateLimitInfo {
   /** When the full limit is available again. */
   readonly resetTime: Date;
   readonly key: string;
-  /** Not part of the JSON form. */
+  /** Not contained in the JSON of this object. */
   readonly decision: Decision;
 }
 

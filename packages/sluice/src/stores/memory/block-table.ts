@@ -1,0 +1,117 @@
+/**
+ * The keys of a policy with the `block` option: the states of the policy, and a record for each
+ * key that is blocked or was until recently. The record is kept for `forget` after the end of the
+ * block, because the next block may be longer. A record takes about 220 bytes. If there are too
+ * many, the oldest is deleted, and then the key is limited by its window only.
+ */
+import type { LimitParams } from '../../algorithms/algorithm.ts';
+import { systemClock } from '../../clock.ts';
+import { type CheckResult, PeekRecord } from '../../decision.ts';
+import type { BlockParams } from '../../policy.ts';
+import type { Adjustment, KeyState } from '../../store.ts';
+import type { LimitTable, PolicyTable } from './policy-table.ts';
+import { Records, type TableRecord } from './records.ts';
+
+/** `id` is the hash of the key. */
+interface BlockRecord extends TableRecord {
+  readonly sinceMs: number;
+  readonly untilMs: number;
+  /** The number of blocks in a row, without those of `limiter.block`. */
+  readonly count: number;
+}
+
+/** Returns the length of a block after `count` blocks in a row. Multiplies, to stay exact. */
+function lengthOf({ forMs, factor, maxMs }: BlockParams, count: number): number {
+  let ms = forMs;
+  if (factor > 1) for (let left = count; left > 0 && ms < maxMs; left--) ms *= factor;
+  return Math.min(ms, maxMs);
+}
+
+export class BlockTable implements LimitTable {
+  readonly base: PolicyTable;
+  readonly #windowMs: number;
+  readonly #params: BlockParams;
+  readonly #blocks: Records<BlockRecord>;
+
+  constructor(windowMs: number, params: BlockParams, base: PolicyTable, maxBlocks: number) {
+    this.base = base;
+    this.#windowMs = windowMs;
+    this.#params = params;
+    base.records ??= new Records(maxBlocks);
+    this.#blocks = base.records as Records<BlockRecord>;
+  }
+
+  takeSync(params: LimitParams, key: string, cost: number, nowMs = systemClock.now()): CheckResult {
+    if (this.#find(key, nowMs) !== undefined) {
+      const peeked = this.peekSync(params, key, cost, nowMs);
+      if (peeked.blockedUntilMs !== undefined) return peeked;
+    }
+    const result = this.base.takeSync(params, key, cost, nowMs);
+    return result.allowed ? result : this.denied(result);
+  }
+
+  peekSync(params: LimitParams, key: string, cost: number, nowMs: number): CheckResult {
+    return this.#withBlock(this.base.peekSync(params, key, cost, nowMs));
+  }
+
+  /** Starts a block, unless one is running. Returns the result with the block. */
+  denied(result: CheckResult): CheckResult {
+    if (result.blockedUntilMs !== undefined) return result;
+    const { key, atMs } = result;
+    const count = this.#find(key, atMs)?.count ?? 0;
+    this.#set(key, atMs, lengthOf(this.#params, count), count + 1);
+    return this.#withBlock(result);
+  }
+
+  /** Blocks a key for `forMs`; 0 ends its block. */
+  block(key: string, forMs: number, nowMs: number): void {
+    if (forMs === 0) this.#blocks.delete(this.base.hashOf(key));
+    else this.#set(key, nowMs, forMs, this.#find(key, nowMs)?.count ?? 0);
+  }
+
+  adjust(adjustment: Adjustment, nowMs: number): number {
+    return this.base.adjust(adjustment, nowMs);
+  }
+
+  inspect(params: LimitParams, key: string, nowMs: number): KeyState | undefined {
+    const block = this.#find(key, nowMs);
+    const state = this.base.inspect(params, key, nowMs, block !== undefined);
+    if (state === undefined || block === undefined) return state;
+    const { remaining, resetAfterMs, blockedUntilMs } = this.peekSync(params, key, 0, nowMs);
+    return { ...state, remaining, resetAfterMs, blockedUntilMs, blocks: block.count };
+  }
+
+  reset(key: string, nowMs: number): void {
+    this.base.reset(key, nowMs);
+    this.block(key, 0, nowMs);
+  }
+
+  /**
+   * Returns the record of a key, or undefined if it has no effect any more. One that began more
+   * than a window ahead was written by a wrong clock, and is ignored.
+   */
+  #find(key: string, timeMs: number): BlockRecord | undefined {
+    if (this.#blocks.size === 0) return undefined;
+    const block = this.#blocks.get(this.base.hashOf(key));
+    if (block === undefined || block.sinceMs - timeMs > this.#windowMs) return undefined;
+    return timeMs - block.untilMs > this.#params.forgetMs ? undefined : block;
+  }
+
+  #set(key: string, sinceMs: number, forMs: number, count: number): void {
+    const untilMs = sinceMs + forMs;
+    const expiresMs = untilMs + this.#params.forgetMs + 1;
+    this.#blocks.add({ id: this.base.hashOf(key), sinceMs, untilMs, count, expiresMs });
+  }
+
+  /** Adds the running block of a key to a result. */
+  #withBlock(result: CheckResult): CheckResult {
+    const { policy, key, cost, limit, atMs } = result;
+    const blockedUntilMs = this.#find(key, atMs)?.untilMs ?? 0;
+    const waitMs = blockedUntilMs - atMs;
+    if (waitMs <= 0) return result;
+    const retryAfterMs = Math.max(result.retryAfterMs, waitMs);
+    const rest = { free: 0, resetAfterMs: Math.max(result.resetAfterMs, waitMs) };
+    const blocked = new PeekRecord(policy, key, cost, limit, retryAfterMs, atMs, rest);
+    return Object.assign(blocked, { blockedUntilMs });
+  }
+}
