@@ -3,7 +3,10 @@
 /** Returns fractional milliseconds since an arbitrary origin. */
 export const monotonicMs = (): number => performance.now();
 
-/** Calls back later without keeping the process alive. Returns a function that cancels it. */
+/**
+ * Calls `callback` after `delayMs`, without keeping the process alive. Returns a function that
+ * cancels the call.
+ */
 export function scheduleInBackground(delayMs: number, callback: () => void): () => void {
   const timer = setTimeout(callback, delayMs).unref();
   return () => clearTimeout(timer);

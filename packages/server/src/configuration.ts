@@ -1,7 +1,7 @@
 /**
- * The configuration in use, and its reloads. A reload replaces all of it between two decisions, or
- * nothing if the files have a problem. The new configuration is prepared in slices while the old
- * one is in use.
+ * Holds the configuration in use, and reloads it. A reload replaces the whole configuration between
+ * two decisions. If the files have a problem, the old configuration stays in use. The new
+ * configuration is prepared in slices (`slices.ts`), so requests are served meanwhile.
  */
 import { fingerprintOf } from './config/load.ts';
 import { type Config, ConfigError, type ConfigProblem } from './config/model.ts';
@@ -16,16 +16,16 @@ export interface ReloadReport {
   readonly problems: readonly ConfigProblem[];
   /** Fingerprint of the bytes that were parsed, if they came from files. */
   readonly fingerprint?: string | undefined;
-  /** Whether the files were the same as at the last reload, so that nothing changed. */
+  /** Whether the files were the same as at the last reload. If so, nothing was replaced. */
   readonly isUnchanged?: boolean;
 }
 
 export interface ReloadOptions {
-  /** Whether to skip the reload if the files are the same as at the last one. Default false. */
+  /** Whether to skip the reload if the files have not changed since the last one. Default false. */
   readonly ifChanged?: boolean;
 }
 
-/** Reloads in another process. */
+/** Runs a reload in the supervisor, which reads the files for all workers. */
 export type RemoteReload = (
   options: ReloadOptions,
 ) => Promise<Pick<ReloadReport, 'problems' | 'isUnchanged'>>;
@@ -42,11 +42,13 @@ export class Configuration {
   /** Number of reloads by result. */
   readonly reloads = { ok: 0, failed: 0 };
   readonly #listeners: ReloadListener[] = [];
-  /** The last reload in the queue; and the reload that has not started, which callers share. */
+  /** Settles when all reloads in the queue are complete. */
   #last: Promise<unknown> = Promise.resolve();
+  /** The queued reload that has not started. Further calls of `reload` share it. */
   #nextReload: Promise<ReloadReport> | undefined = undefined;
+  /** Whether all callers of the queued reload set `ifChanged`. */
   #isNextIfChanged = true;
-  /** Set if another process reloads, with several workers. */
+  /** Set in a worker, where the supervisor runs the reloads. */
   #remoteReload: RemoteReload | undefined = undefined;
   /** Fingerprint of the last reload, successful or not. */
   #fingerprint: string | undefined;
@@ -71,7 +73,7 @@ export class Configuration {
     return this.#descriptors;
   }
 
-  /** Problems of the last reload; empty if it succeeded or there was none. */
+  /** Problems of the last reload. Empty if the reload succeeded, or before the first reload. */
   get problems(): readonly ConfigProblem[] {
     return this.#problems;
   }
@@ -80,12 +82,15 @@ export class Configuration {
     this.#listeners.push(listener);
   }
 
-  /** Replaces the configuration without pauses for other work. */
+  /** Replaces the configuration in one step. Blocks the event loop meanwhile. */
   use(config: Config): void {
     runToEnd(this.#preparing(config))();
   }
 
-  /** Prepares a configuration in slices. Returns a function that applies it and cannot fail. */
+  /**
+   * Prepares a configuration in slices. Returns a function that applies the configuration and never
+   * throws.
+   */
   *#preparing(config: Config): Generator<void, () => void> {
     const requests = yield* RequestRules.building(config.rules);
     const descriptors = yield* DescriptorRules.building(config.rules, config.domains);
@@ -100,7 +105,10 @@ export class Configuration {
     };
   }
 
-  /** Lets another process read the files. It then has this one `replace` its configuration. */
+  /**
+   * Delegates reloads to the supervisor. It reads the files and sends the outcome to each worker,
+   * which then calls `replace`.
+   */
   delegate(reload: RemoteReload): void {
     this.#remoteReload = reload;
   }
@@ -122,7 +130,7 @@ export class Configuration {
     return this.#nextReload;
   }
 
-  /** Loads and applies a configuration, unless it is unchanged. Never rejects. */
+  /** Loads a configuration, and applies it unless `isUnchanged` is true. Never rejects. */
   replace(isUnchanged = false): Promise<ReloadReport> {
     return this.#enqueue(() => this.#replace(() => isUnchanged));
   }

@@ -1,6 +1,6 @@
 /**
  * `sluice-server/configured`: the configuration and its rules without the service, for tools that
- * serve nothing. Loading the whole service would make such a process slower.
+ * serve no requests. Such a tool starts faster if it does not load the modules of the service.
  */
 
 export { AmbiguousRequest } from './ambiguous-request.ts';

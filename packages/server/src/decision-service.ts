@@ -13,21 +13,28 @@ import {
   type KeyState,
   type Limit,
   type LimitDecision,
-  type PolicyOptions,
   type Receipt,
   SluiceError,
   type Store,
   type SyncStore,
   systemClock,
+  type WindowPolicyOptions,
 } from 'sluice';
 import { type CostFields, jointDecision, keyText } from 'sluice/engine';
+import {
+  adjustHolds,
+  adjustOnce,
+  type ReceiptStore,
+  type Refund,
+  releaseHolds,
+} from './adjust-receipts.ts';
 import type { PolicyConfig } from './config/model.ts';
 import { Overrides } from './overrides.ts';
-import { OWN_NAMES, ServedPolicies } from './policies.ts';
+import { RESERVED_PREFIX, ServedPolicies } from './policies.ts';
 import { ShadowOverrides } from './shadow-overrides.ts';
 import { runToEnd } from './slices.ts';
 
-/** The decision of all limits of a check. */
+/** The decision on all limits of a check. */
 export interface ServiceDecision {
   /** Whether all enforced limits allow the call. */
   readonly allowed: boolean;
@@ -41,9 +48,11 @@ export interface ServiceDecision {
 export interface DecideOptions {
   readonly peek?: boolean | undefined;
   readonly id?: string | undefined;
-  /** The client that the record of the id is accounted to. */
+  /** The client whose memory the stored id counts towards. */
   readonly client?: string | undefined;
   readonly onFailure?: FailureAction | undefined;
+  /** Kept with the holds of concurrency limits. */
+  readonly label?: string | undefined;
   /** Skips the listeners: the caller combines several decisions and calls `notify` itself. */
   readonly isQuiet?: boolean;
 }
@@ -54,14 +63,7 @@ export interface LimitRequest extends CostFields {
   readonly key: string | readonly (string | number)[];
 }
 
-export interface Refund {
-  /** The change of the charged cost; negative for a refund. */
-  readonly change: number;
-  /** Whether the receipt had been used before, so that nothing changed. */
-  readonly used: boolean;
-}
-
-/** A receipt with an id, by which all processes apply it at most once. */
+/** A receipt with an id. All processes together apply a receipt id at most once. */
 export interface NamedReceipt extends Receipt {
   readonly id: string;
 }
@@ -70,19 +72,19 @@ export interface KeyInspection {
   /** Undefined if the store has no entry for the key. */
   readonly state: KeyState | undefined;
   readonly atMs: number;
-  /** 0 if a call of cost 1 passes, else the wait in ms until it does. */
+  /** Wait until a call of cost 1 is allowed; 0 if it is allowed now. */
   readonly nextMs: number;
-  /** The same for the requested cost; infinite if it exceeds the limit. */
+  /**
+   * Wait until a call of the requested cost is allowed; infinite if the cost exceeds the capacity.
+   * Undefined if no cost was requested.
+   */
   readonly nextForCostMs: number | undefined;
 }
 
 /** Receives each decision and its enforced limits. */
 export type DecisionListener = (decision: ServiceDecision, limits: readonly Limit[]) => void;
-/** Receives limits without a decision: the store is unavailable and the action is `throw`. */
+/** Receives the limits of a rejected check: the store failed, and `onFailure` is `throw`. */
 export type FailureListener = (limits: readonly Limit[]) => void;
-
-/** A store that applies the adjustments of a receipt once, whichever process settles it. */
-export type ReceiptStore = Store & Required<Pick<Store, 'adjustOnce'>>;
 
 const hasReceipts = (store: Store): store is ReceiptStore => typeof store.adjustOnce === 'function';
 
@@ -110,7 +112,7 @@ export class DecisionService {
     this.store = store;
     this.#sync = 'decideSync' in store ? (store as SyncStore) : undefined;
     this.#policies = new ServedPolicies(policies, this.overrides, this.shadowOverrides);
-    // Registered first, so that the change is in effect when other listeners run.
+    // Registered before all other listeners, which run when the change is already in effect.
     this.shadowOverrides.onChange(({ policy }) => {
       this.#policies.applyShadowOverride(policy);
       this.#nextPolicies?.applyShadowOverride(policy);
@@ -121,12 +123,12 @@ export class DecisionService {
     return this.#policies;
   }
 
-  /** Replaces the policies. Counters are kept by name, algorithm and window. */
+  /** Replaces the policies. A policy whose name, algorithm and window stay keeps its counters. */
   use(policies: readonly PolicyConfig[]): void {
     runToEnd(this.preparing(policies))();
   }
 
-  /** Prepares other policies in slices. Returns a function that puts them into effect. */
+  /** Prepares the next policies in slices. Returns a function that puts them into effect. */
   *preparing(policies: readonly PolicyConfig[]): Generator<void, () => void> {
     const next = new ServedPolicies([], this.overrides, this.shadowOverrides);
     this.#nextPolicies = next;
@@ -152,7 +154,7 @@ export class DecisionService {
   }
 
   /** Creates a limit defined inline by a request. Policies are cached by name and options. */
-  inlineLimit(name: string, options: PolicyOptions, key: string, cost: number): Limit {
+  inlineLimit(name: string, options: WindowPolicyOptions, key: string, cost: number): Limit {
     const id = JSON.stringify([name, options]);
     let policy = this.#inlinePolicies.get(id);
     if (policy === undefined) {
@@ -163,17 +165,17 @@ export class DecisionService {
     return { policy, params: policy.params!, key: keyText(key), cost };
   }
 
-  /** Decides validated limits; synchronously if the store is in this process. */
+  /** Decides validated limits. Returns no promise if the store is in this process. */
   decide(
     limits: readonly Limit[],
     options = NO_OPTIONS,
   ): ServiceDecision | Promise<ServiceDecision> {
-    const { peek = false, id, client, onFailure, isQuiet = peek } = options;
+    const { peek = false, id, client, onFailure, label, isQuiet = peek } = options;
     const sync = this.#sync;
     if (sync !== undefined && id === undefined && limits.length === 1) {
-      if (!this.#policies.hasShadow) return this.#decideOne(sync, limits, peek, isQuiet);
+      if (!this.#policies.hasShadow) return this.#decideOne(sync, limits, peek, isQuiet, label);
     }
-    const check: Check = { limits, peek, id: peek ? undefined : id, client, onFailure };
+    const check: Check = { limits, peek, id: peek ? undefined : id, client, onFailure, label };
     if (this.#policies.hasShadow) return this.#decideWithShadow(check, isQuiet);
     if (sync === undefined || limits.length === 0) return this.#decideLater(check, [], isQuiet);
     const result = sync.decideSync(check, systemClock.now());
@@ -187,13 +189,14 @@ export class DecisionService {
     limits: readonly Limit[],
     peek: boolean,
     isQuiet: boolean,
+    label: string | undefined,
   ): ServiceDecision {
     const { policy, params, key, cost } = limits[0];
     const table = sync.open(policy);
     const nowMs = systemClock.now();
     const result = peek
       ? table.peekSync(params, key, cost, nowMs)
-      : table.takeSync(params, key, cost, nowMs);
+      : table.takeSync(params, key, cost, nowMs, label);
     const decision = { allowed: result.allowed, result, shadow: NO_SHADOW, peek };
     return isQuiet ? decision : this.notify(decision, limits);
   }
@@ -240,7 +243,7 @@ export class DecisionService {
     return result;
   }
 
-  /** Decides each shadow limit. One that the store fails to decide has no result. */
+  /** Resolves to the results of the shadow limits. Leaves out limits for which the store fails. */
   async #decideShadow(check: Check, shadow: readonly Limit[]): Promise<readonly CheckResult[]> {
     const results = await Promise.allSettled(
       shadow.map(async (limit) => this.store.decide([{ ...check, limits: [limit] }])),
@@ -255,8 +258,8 @@ export class DecisionService {
   }
 
   /**
-   * Denies limits whose cost is above their capacity, with an infinite wait. Nothing is charged. In
-   * shadow mode the denial is only reported.
+   * Resolves to a denial with an infinite wait, for limits whose cost is above their capacity.
+   * Charges nothing. With `isShadow`, the call is allowed and the denial is only reported.
    */
   async denyForever(limits: readonly Limit[], isShadow = false): Promise<ServiceDecision> {
     const peeked = limits.map((limit) => ({ ...limit, cost: 1 }));
@@ -271,9 +274,10 @@ export class DecisionService {
   }
 
   /**
-   * Replaces reserved costs by the actual ones, once for each receipt id. If the store reports an
-   * error with `notDone`, the receipt is still unused and can be settled again. The used receipt is
-   * accounted to `client`, which must be the same each time.
+   * Replaces the reserved costs of a receipt by the actual costs, at most once for each receipt id.
+   * Does not change holds. If the store rejects with `notDone`, the receipt is still unused and can
+   * be settled again. The stored id of a used receipt counts towards the memory of `client`. Every
+   * call for a receipt must pass the same client.
    */
   async settle(
     { id, charges }: NamedReceipt,
@@ -281,14 +285,29 @@ export class DecisionService {
     client?: string,
   ): Promise<Refund> {
     const adjustments = this.#policies.adjustments({ charges }, actual);
-    const { store } = this;
-    const changes = await store.adjustOnce(keyText(id), adjustments, undefined, undefined, client);
-    if (changes === undefined) return { change: 0, used: true };
-    return { change: changes.reduce((sum, change) => sum + change, 0), used: false };
+    return adjustOnce(this.store, keyText(id), adjustments, client);
   }
 
-  refund(receipt: NamedReceipt, client?: string): Promise<Refund> {
-    return this.settle(receipt, 0, client);
+  /** Refunds costs once for each receipt id, and releases holds, also of a settled receipt. */
+  async refund({ id, charges }: NamedReceipt, client?: string): Promise<Refund> {
+    const adjustments = this.#policies.adjustments({ charges }, 0);
+    const { change, used } = await adjustOnce(this.store, keyText(id), adjustments, client);
+    return { change: change + (await releaseHolds(this.store, adjustments)), used };
+  }
+
+  /** Releases the holds of a receipt. Resolves to whether all of them still counted. */
+  async release(receipt: Receipt): Promise<boolean> {
+    return adjustHolds(this.store, this.#policies.holds(receipt), false);
+  }
+
+  /** Starts the leases of a receipt's holds again. Resolves to whether all of them counted. */
+  async renew(receipt: Receipt): Promise<boolean> {
+    return adjustHolds(this.store, this.#policies.holds(receipt), true);
+  }
+
+  /** Blocks a key for `forMs`; 0 ends its block. The policy must have the option `block`. */
+  async block(policy: string, key: LimitRequest['key'], forMs: number): Promise<void> {
+    await this.store.block?.(this.#policies.blockable(policy), keyText(key), forMs);
   }
 
   async reset(policy: string, key: LimitRequest['key']): Promise<void> {
@@ -328,18 +347,18 @@ export class DecisionService {
             ),
           ]);
     const { atMs, resetAfterMs, retryAfterMs: nextMs } = one;
-    // A remote store may decide the three calls at different times: count all from the first peek.
+    // A remote store may run the calls at different times, so all waits count from the first peek.
     const otherMs = other && Math.max(other.atMs + other.retryAfterMs - atMs, 0);
     const nextForCostMs = isNever ? Number.POSITIVE_INFINITY : otherMs;
     return { state: state && { ...state, resetAfterMs }, atMs, nextMs, nextForCostMs };
   }
 
   /**
-   * Resolves to whether the store decides. Charges a probe key, but only peeks in a memory store:
-   * there, reading proves as much, and the key would count in its size.
+   * Resolves to whether the store can make decisions. Charges a probe key, to test writes as well.
+   * In a memory store it only peeks, because a charged key would count in the size of the store.
    */
   async probe(): Promise<boolean> {
-    const limit = this.inlineLimit(`${OWN_NAMES}probe`, PROBE, 'probe', 1);
+    const limit = this.inlineLimit(`${RESERVED_PREFIX}probe`, PROBE, 'probe', 1);
     const peek = this.store.size !== undefined;
     try {
       const result = await this.#decideInStore({ limits: [limit], peek, onFailure: 'throw' });
@@ -360,5 +379,5 @@ export const neverFits = (known: LimitDecision, cost: number): LimitDecision => 
 
 const MAX_INLINE_POLICIES = 1000;
 
-/** A small window, so that a probe key expires soon. */
-const PROBE: PolicyOptions = { limit: 1000, window: '1s', algorithm: 'fixed-window' };
+/** The policy of the probe key. A short window, so that the key expires soon. */
+const PROBE: WindowPolicyOptions = { limit: 1000, window: '1s', algorithm: 'fixed-window' };

@@ -1,19 +1,19 @@
 /**
- * What a zod schema accepts, as text for messages: "Expected `limit` to be an integer >= 1".
- * Integers, enums and plain types describe themselves; other schemas are given a text.
+ * Describes what a zod schema accepts, for messages: "Expected `limit` to be an integer >= 1". The
+ * text is derived from schemas of integers, enums and plain types. `expecting` sets it for others.
  */
 import { z } from 'zod';
 
 export interface Expectation {
   readonly expected: string;
-  /** The reader passes scalars as they are written in the file: `007` stays `007`. */
+  /** Set if the schema parses scalars as they are written in the file: `007` stays `007`. */
   readonly asWritten?: true;
 }
 
-/** A schema inherits the text of the schema that it was cloned from, as `describe` does. */
+/** Texts by schema. A cloned schema inherits the text of the original, as with zod's `describe`. */
 const expectations = z.registry<Expectation>();
 
-/** Sets the text for a schema. */
+/** Sets the text of a schema. Returns the schema. */
 export const expecting = <S extends z.ZodType>(
   expected: string,
   schema: S,
@@ -33,7 +33,7 @@ function derivedText(schema: z.core.$ZodType): string {
   if (schema instanceof z.ZodEnum) return choiceText(schema.options.map(String));
   if (schema instanceof z.ZodBoolean) return 'true or false';
   if (schema instanceof z.ZodArray) return 'a list';
-  // The first option is the usual form.
+  // The first option of a union is the usual form.
   if (schema instanceof z.ZodUnion) return expectationOf(schema.options[0]).expected;
   return schema instanceof z.ZodString ? 'text' : 'a map';
 }
@@ -46,7 +46,7 @@ function integerText({ minValue, maxValue }: z.ZodNumber): string {
 const MAX_CHOICES_SHOWN = 20;
 const MAX_SHOWN_LENGTH = 60;
 
-/** Shortens text for messages. */
+/** Returns the text, cut off after `maxLength` characters, for messages. */
 export const short = (text: string, maxLength = MAX_SHOWN_LENGTH): string =>
   text.length > maxLength ? `${text.slice(0, maxLength)}…` : text;
 

@@ -1,8 +1,10 @@
 /**
- * A lock file, so that two instances never write the same file. A lock of a crashed process is
- * detected: the lock has the pid and start time of its owner. If that process cannot be looked up,
- * for example in another container, a lock that was not touched for 20 seconds is stale; its owner
- * touches it every 5 seconds.
+ * Locks a file by a lock file beside it, so that two instances never write the same file.
+ *
+ * The lock file contains the pid and start time of its owner, so the lock of a crashed process is
+ * detected as stale. If the owner cannot be looked up, for example because it runs in another
+ * container, the modification time decides. The owner touches its lock file every 5 seconds, and a
+ * lock file that was not touched for 20 seconds is stale.
  */
 import { readFileSync, readlinkSync, unlinkSync } from 'node:fs';
 import { readFile, rename, stat, unlink, writeFile } from 'node:fs/promises';
@@ -19,7 +21,7 @@ const RELEASE_MS = 1000;
 
 interface Owner {
   readonly pid: number;
-  /** In ticks since boot. Pids are reused; a pid with its start time is unique. */
+  /** In clock ticks since boot. Pids are reused, but a pid and its start time are unique. */
   readonly startTime: string;
   /** Boot id and pid namespace, in which the pid is valid. */
   readonly pidScope: string;
@@ -75,10 +77,14 @@ export class FileLock {
     });
   }
 
-  /** Returns false if another instance has the lock, for example after this process was paused. */
+  /**
+   * Updates the modification time of the lock file. Returns false if another instance has taken the
+   * lock, for example while this process was paused.
+   */
   async #touch(): Promise<boolean> {
     const found = await readFile(this.#path, 'utf8').catch(() => undefined);
-    // Writing sets the time by the clock of the file system. A deleted lock is created again.
+    // A write sets the modification time by the clock of the file system. `utimes` would use the
+    // clock of this machine. A deleted lock file is created again.
     if (found === undefined) await create(this.#path, this.#text);
     else if (found === this.#text) await writeFile(this.#path, this.#text, { flag: 'r+' });
     return found === undefined || found === this.#text;
@@ -117,7 +123,8 @@ async function removeStale(path: string, staleMs: number): Promise<void> {
   const isRunning = owner && isRunningHere(owner);
   if (isRunning === true) throw new LockedError(ownerText);
   if (isRunning === undefined) await waitUntilStale(path, ownerText, staleMs);
-  // Another instance may have replaced the stale lock meanwhile: only the one read is deleted.
+  // Another instance may have replaced the stale lock meanwhile. So the lock file is renamed first,
+  // and deleted only if it still has the content that was read above.
   const aside = `${path}.${process.pid}.stale`;
   await rename(path, aside).catch(() => {});
   const moved = await readFile(aside, 'utf8').catch(() => undefined);
@@ -129,7 +136,10 @@ async function removeStale(path: string, staleMs: number): Promise<void> {
   await unlink(aside).catch(() => {});
 }
 
-/** Compares times of the file system's clock only: clocks of machines differ. */
+/**
+ * Resolves when the lock is stale or deleted. Throws a `LockedError` if its owner touches it.
+ * Compares only times of the file system's clock, because the clocks of machines differ.
+ */
 async function waitUntilStale(path: string, ownerText: string, staleMs: number): Promise<void> {
   const touchedAt = (): Promise<number | undefined> =>
     stat(path).then(
@@ -166,11 +176,11 @@ function ownerIn(text: string): Owner | undefined {
   }
 }
 
-/** Returns undefined if the process cannot be looked up from here. */
+/** Returns whether the owner is running; undefined if this process cannot look it up. */
 function isRunningHere({ pid, startTime, pidScope }: Owner): boolean | undefined {
   const here = ownerHere();
   if (pidScope !== here.pidScope || pidScope === '') return undefined;
-  // This process does not hold the lock, so it is a remnant.
+  // The lock file names this process, which does not hold the lock: the file was left behind.
   if (pid === here.pid && startTime === here.startTime) return false;
   const now = startTimeOf(pid);
   return now !== undefined && now === startTime;
@@ -183,7 +193,10 @@ const ownerHere = (): Owner => ({
   host: hostname(),
 });
 
-/** Linux only. Elsewhere, only the time of the last touch counts. */
+/**
+ * Returns the boot id and the pid namespace of this process. Empty on systems other than Linux,
+ * where only the modification time of the lock file decides.
+ */
 function pidScopeHere(): string {
   try {
     const boot = readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim();
@@ -193,7 +206,11 @@ function pidScopeHere(): string {
   }
 }
 
-/** Returns field 22 of /proc/PID/stat. Field 2, the name in parentheses, can have any character. */
+/**
+ * Returns field 22 of /proc/PID/stat, the start time. Field 2 is the name of the process in
+ * parentheses. The name can contain spaces and parentheses, so fields are counted after the last
+ * parenthesis.
+ */
 function startTimeOf(pid: number | 'self'): string | undefined {
   try {
     const text = readFileSync(`/proc/${pid}/stat`, 'utf8');

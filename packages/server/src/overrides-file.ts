@@ -18,9 +18,9 @@ import { readRegularFile } from './regular-file.ts';
 import type { ShadowOverrides } from './shadow-overrides.ts';
 import { withTimeout } from './with-timeout.ts';
 
-/** Four times the size of 10,000 overrides. */
+/** Maximum size of the file: four times the size of 10,000 overrides. */
 const MAX_FILE_BYTES = 128 * 2 ** 20;
-/** Time that a caller waits for the disk. After it, the change is in effect, but not saved. */
+/** Maximum time that a caller waits for a write. After it, a change is in effect, but not saved. */
 const SAVE_MS = 5000;
 /** Delay after the first failed write. It doubles with each failure. */
 const FIRST_RETRY_MS = 1000;
@@ -65,7 +65,7 @@ export class OverridesFile {
     this.#state = state;
     this.#log = log;
     this.#lock = lock;
-    // Also after changes by other processes, whose last write may lack a change by this one.
+    // Every change writes the file, including changes that came from other processes.
     state.overrides.onChange(() => this.#onChange());
     state.shadowOverrides.onChange(() => this.#onChange());
   }
@@ -100,7 +100,7 @@ export class OverridesFile {
     return (await withTimeout(SAVE_MS, this.#writing)) === true;
   }
 
-  /** Retries a failed write once, and unlocks the file. */
+  /** Retries a failed write once, then unlocks the file. */
   async close(): Promise<void> {
     this.#cancelRetry();
     if (!this.#isSaved) this.#onChange();
@@ -137,7 +137,10 @@ export class OverridesFile {
   }
 }
 
-/** Rejects a file that another instance uses: each would overwrite the changes of the other. */
+/**
+ * Locks the file. Throws if another instance uses it, because two instances would overwrite each
+ * other's changes.
+ */
 async function lockOf(path: string): Promise<FileLock> {
   try {
     return await FileLock.take(path);
@@ -156,7 +159,7 @@ async function lockOf(path: string): Promise<FileLock> {
   }
 }
 
-/** Deletes temporary files of processes that were killed. */
+/** Deletes temporary files that killed processes left behind. */
 async function removeTemporaryFiles(path: string): Promise<void> {
   const start = `${basename(path)}.`;
   for (const name of await readdir(dirname(path))) {
@@ -183,7 +186,7 @@ async function readInto(path: string, state: PersistedState): Promise<void> {
   }
 }
 
-/** Writes one override per line, for readable diffs. */
+/** Returns the content of the file, with one override per line for readable diffs. */
 function textFor({ overrides, shadowOverrides }: PersistedState): string {
   const lines = overrides
     .list()
@@ -192,14 +195,14 @@ function textFor({ overrides, shadowOverrides }: PersistedState): string {
   const modes = shadowOverrides
     .list()
     .map(({ policy, shadow }) => `${JSON.stringify(policy)}: ${shadow}`);
-  // Omitted if empty, as in files of older versions.
+  // `shadow` is omitted if it is empty, as in files of older versions.
   const shadow = modes.length === 0 ? '' : `, "shadow": {\n${modes.join(',\n')}\n}`;
   return `{"overrides": [\n${lines.join(',\n')}\n]${shadow}}\n`;
 }
 
 async function replace(path: string, text: string): Promise<void> {
   const temporary = `${path}.${process.pid}.new`;
-  // An existing file may be a FIFO or belong to another user, so it is not written to.
+  // Deletes an existing file instead of writing to it: it may be a FIFO or belong to another user.
   await unlink(temporary).catch((error: NodeJS.ErrnoException) => {
     if (error.code !== 'ENOENT') throw error;
   });
@@ -209,7 +212,7 @@ async function replace(path: string, text: string): Promise<void> {
     await file.sync();
     await rename(temporary, path);
   } catch (error) {
-    // On a full disk, a partial file would keep its space.
+    // On a full disk, a partial file would take up space.
     await unlink(temporary).catch(() => {});
     throw error;
   } finally {
@@ -260,8 +263,9 @@ const problem = (file: string, message: string, line = 1, column = 1): ConfigErr
   new ConfigError([{ file, line, column, message }]);
 
 /**
- * Returns an error with the position of a path, or of its closest parent if it is missing. Without
- * a path: the position of the syntax error. Uses the YAML parser, because JSON is YAML.
+ * Returns an error with the line and column of the field at the path `where`. If the field is
+ * missing, the error has the position of its closest parent. If `where` is undefined, it has the
+ * position of the syntax error. The YAML parser finds the positions, because JSON is also YAML.
  */
 function problemAt(
   file: string,

@@ -1,7 +1,8 @@
 /**
- * Overrides: limits of single keys, from the files or from the API. Looked up at every decision, so
- * a policy without overrides costs nothing. An override of the API takes precedence over that of
- * the files for the same key, until it is deleted or expires.
+ * Overrides: limits for single keys or for patterns of keys, from the files or from the API. For
+ * the same key, an override of the API takes precedence over an override of the files, until it is
+ * deleted or expires. Every decision looks up its key. If the policy has no overrides, the lookup
+ * reads two maps.
  */
 import { systemClock } from 'sluice';
 import { expected, isInteger, keyText } from 'sluice/engine';
@@ -10,7 +11,7 @@ import { type IndexedPattern, mostSpecific, PatternIndex } from './pattern-index
 import { runToEnd } from './slices.ts';
 
 export interface Override extends OverrideConfig {
-  /** A reload replaces those of the files; those of the API stay. */
+  /** A reload replaces overrides of the files, and keeps overrides of the API. */
   readonly source: 'file' | 'api';
 }
 
@@ -19,25 +20,25 @@ export interface OverrideChange {
   readonly op: 'set' | 'delete';
   /** The override that was set or deleted. */
   readonly override: Override;
-  /** Whether the change came from another process, so it is not forwarded. */
+  /** Whether the change came from another process. Such a change is not forwarded. */
   readonly isRemote: boolean;
 }
 
 export type OverrideListener = (change: OverrideChange) => void;
 
 export interface ChangeOptions {
-  /** For a change that came from another process. */
+  /** Whether the change came from another process. Default false. */
   readonly isRemote?: boolean;
 }
 
 export { MAX_OVERRIDE };
-/** Maximum number of overrides of the API. Those of the files are bounded by the files. */
+/** Maximum number of overrides of the API. Overrides of the files are not counted. */
 export const MAX_OVERRIDES = 10_000;
 
 /** The overrides of one policy from one source. */
 interface PolicyOverrides {
   readonly exact: Map<string, Override>;
-  /** By pattern. */
+  /** Overrides with a `*` in the key, by that key. */
   readonly patterns: Map<string, IndexedPattern<Override>>;
   readonly index: PatternIndex<Override>;
 }
@@ -48,7 +49,8 @@ const noOverrides = (): PolicyOverrides => ({
   index: new PatternIndex(mostSpecific),
 });
 
-class Layer {
+/** All overrides from one source: the files or the API. */
+class OverrideLayer {
   readonly policies = new Map<string, PolicyOverrides>();
   size = 0;
 
@@ -91,8 +93,8 @@ class Layer {
 }
 
 export class Overrides {
-  readonly #api = new Layer();
-  #file = new Layer();
+  readonly #api = new OverrideLayer();
+  #file = new OverrideLayer();
   readonly #listeners: OverrideListener[] = [];
 
   /** Returns the limit of the override for a key; undefined if there is none. */
@@ -102,8 +104,9 @@ export class Overrides {
   }
 
   /**
-   * Returns the override for a key. That of the key itself takes precedence over patterns, then the
-   * most specific pattern, and among equally specific ones that of the API.
+   * Returns the override that applies to a key. An override of exactly this key takes precedence
+   * over patterns. Among patterns, the most specific one applies. If a pattern of the API and a
+   * pattern of the files are equally specific, the one of the API applies.
    */
   overrideFor(policy: string, key: string): Override | undefined {
     const api = this.#api.policies.get(policy);
@@ -141,7 +144,7 @@ export class Overrides {
     checkOverride(override);
     const { policy, key } = override;
     const isNew = this.#api.find(policy, key) === undefined;
-    // An override of another process is in effect there, so it is accepted beyond the maximum.
+    // A remote override is accepted beyond the maximum: other processes have already applied it.
     if (isNew && !isRemote && this.#api.size >= MAX_OVERRIDES) {
       this.#dropExpired();
       if (this.#api.size >= MAX_OVERRIDES) {
@@ -153,7 +156,10 @@ export class Overrides {
     this.#notify({ op: 'set', override: set, isRemote });
   }
 
-  /** Deletes an override of the API and returns it. One of the files is in effect again. */
+  /**
+   * Deletes an override of the API. Returns the override, or undefined if there was none or it had
+   * expired. If the files have an override for the same key, it is in effect again.
+   */
   delete(
     policy: string,
     key: string,
@@ -164,14 +170,14 @@ export class Overrides {
     return currentOf(deleted);
   }
 
-  /** Replaces the overrides of the files. Throws, without a change, if one is invalid. */
+  /** Replaces the overrides of the files. If an override is invalid, throws and changes nothing. */
   useFile(overrides: readonly OverrideConfig[]): void {
     runToEnd(this.preparingFile(overrides))();
   }
 
   /** Prepares the overrides of the files in slices. Returns the function that applies them. */
   *preparingFile(overrides: readonly OverrideConfig[]): Generator<void, () => void> {
-    const layer = new Layer();
+    const layer = new OverrideLayer();
     for (const each of overrides) {
       checkOverride(each);
       layer.set({ ...each, source: 'file' });

@@ -1,7 +1,8 @@
 /**
- * Index of patterns with `*` by their literal start and end. A lookup takes one step for each
- * distinct pair of lengths (start, end), not for each pattern. Only patterns with the same start
- * and end, such as `*a*` and `*b*`, are compared one by one.
+ * Index of patterns with `*`, by their start (the text before the first `*`) and their end (the
+ * text after the last `*`). A lookup takes one step for each distinct pair of start length and end
+ * length, not for each pattern. Only patterns with the same start and end, such as `*a*` and `*b*`,
+ * are compared one by one.
  */
 import { matchesWildcardParts } from './wildcard.ts';
 
@@ -16,12 +17,12 @@ export interface IndexedPattern<T> {
   readonly order: number;
 }
 
-/** Negative if `a` has precedence over `b`. */
+/** Returns a negative number if `a` has precedence over `b`. */
 export type Precedence = (a: IndexedPattern<unknown>, b: IndexedPattern<unknown>) => number;
 
 /** The pattern that was added first has precedence. */
 export const firstAdded: Precedence = (a, b) => a.order - b.order;
-/** The pattern with the most literal characters, and among equal ones that added first. */
+/** The pattern with more literal characters has precedence; if equal, the one added first. */
 export const mostSpecific: Precedence = (a, b) =>
   b.literalLength - a.literalLength || a.order - b.order;
 
@@ -29,7 +30,7 @@ export const mostSpecific: Precedence = (a, b) =>
 interface Shape<T> {
   readonly startLength: number;
   readonly endLength: number;
-  /** By start and end, concatenated; each list is sorted by precedence. */
+  /** Patterns by the concatenation of start and end. Each list is sorted by precedence. */
   readonly byTexts: Map<string, IndexedPattern<T>[]>;
 }
 
@@ -47,7 +48,7 @@ export class PatternIndex<T> {
     return this.#size;
   }
 
-  /** `pattern` has at least one star. */
+  /** Adds a pattern, which must have at least one star. */
   add(pattern: string, value: T): IndexedPattern<T> {
     const parts = pattern.split('*');
     const literalLength = parts.reduce((sum, { length }) => sum + length, 0);
@@ -80,7 +81,10 @@ export class PatternIndex<T> {
     if (shape.byTexts.size === 0) this.#shapes.delete(id);
   }
 
-  /** Returns the pattern with the highest precedence that matches the text and is accepted. */
+  /**
+   * Returns the matching pattern with the highest precedence. Skips patterns whose value `accepts`
+   * rejects.
+   */
   find(text: string, accepts: (value: T) => boolean = () => true): IndexedPattern<T> | undefined {
     let best: IndexedPattern<T> | undefined;
     for (const { startLength, endLength, byTexts } of this.#shapes.values()) {

@@ -7,14 +7,17 @@ import { ShadowOverrides } from './shadow-overrides.ts';
 import { runToEnd } from './slices.ts';
 
 /** Prefix of names that are reserved for the service. */
-export const OWN_NAMES = 'sluice.';
+export const RESERVED_PREFIX = 'sluice.';
 
 export interface ServedPolicy {
   readonly config: PolicyConfig;
   readonly policy: Policy;
 }
 
-/** Resolves names to policies of the configuration; the library's registry does the rest. */
+/**
+ * Resolves names to policies of the configuration. The base class of the library validates keys and
+ * costs.
+ */
 export class ServedPolicies extends PolicyRegistry {
   readonly #served = new Map<string, ServedPolicy>();
   readonly #shadowOverrides: ShadowOverrides;
@@ -27,7 +30,7 @@ export class ServedPolicies extends PolicyRegistry {
     overrides: Overrides,
     shadowOverrides = new ShadowOverrides(),
   ) {
-    super({ [`${OWN_NAMES}none`]: '1/1s' });
+    super({ [`${RESERVED_PREFIX}none`]: '1/1s' });
     this.#shadowOverrides = shadowOverrides;
     runToEnd(this.adding(configs, overrides));
   }
@@ -101,7 +104,8 @@ function withOverrides({ name, options }: PolicyConfig, overrides: Overrides): P
   const paramsFor = (key: string): LimitParams => {
     const own = overrides.limitFor(name, key);
     if (own === undefined) return base;
-    // A reload can have changed the window since the override was set.
+    // Keeps limit x window a safe integer. The override may have been set for a shorter window,
+    // which a reload has changed since.
     const limit = Math.min(own, Math.floor(Number.MAX_SAFE_INTEGER / base.windowMs));
     return { ...base, limit, capacity: hasBurst ? base.capacity : limit };
   };

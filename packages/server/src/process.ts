@@ -5,10 +5,10 @@ import { flushLog } from './observe/log-output.ts';
 
 const SIGNALS: Readonly<Record<string, number>> = { SIGINT: 2, SIGTERM: 15 };
 
-/** How long an immediate exit waits for the last log line. */
+/** Maximum time that an immediate exit waits until the last log line is written. */
 const END_FLUSH_MS = 100;
 
-/** How long a process without work may take to exit. */
+/** Maximum time between the end of the shutdown and the exit of the process. */
 const EXIT_MS = 5000;
 
 export interface Closable {
@@ -16,12 +16,15 @@ export interface Closable {
 }
 
 /**
- * Resolves after SIGINT or SIGTERM, when all requests in flight are complete. `service` may be the
- * promise of a service that is starting: a signal then closes it as soon as it has started. If the
- * start fails, rejects with its error and no longer handles signals. A second signal exits
- * immediately with code 128 + the signal number. If the process does not exit by itself within 5 s,
- * for example because a read from a hung mount is pending, the signal is raised again with its
- * default action: `process.exit` would wait for the read.
+ * Resolves after SIGINT or SIGTERM, when all requests in flight are complete.
+ *
+ * - `service` may be the promise of a service that is starting. A signal then closes the service as
+ *   soon as it has started. If the start fails, the returned promise rejects with the error, and
+ *   signals are no longer handled.
+ * - A second signal exits immediately, with code 128 + the signal number.
+ * - If the process does not exit by itself within 5 s after the shutdown, the signal is raised
+ *   again with its default action. This happens if a read from a hung mount is pending, for which
+ *   `process.exit` would wait.
  */
 export function runUntilSignal(
   service: Closable | Promise<Closable>,
@@ -41,7 +44,7 @@ export function runUntilSignal(
       const closed = starting.then((started) => started.close());
       closed.then(async () => {
         log.info('stopped');
-        // An unread pipe at standard output would keep the process alive.
+        // If the reader of standard output stops reading, unwritten lines keep the process alive.
         if (!(await flushLog())) process.exit(0);
         scheduleInBackground(EXIT_MS, () => {
           process.removeAllListeners(signal);

@@ -1,18 +1,21 @@
 /**
- * Which headers describe the forwarded request, by the proxy that sends them (`--proxy`). Only
- * these are read. A proxy passes on what else its client sends, so any other forwarding header may
- * be the client's own.
+ * For each proxy (`--proxy`), the headers in which it describes the forwarded request. The service
+ * reads no other forwarding headers: a proxy passes on headers of its client, so a client could
+ * forge them.
  */
 
 /** Header names are in lower case. The client's address is in the header `--forwarded-header`. */
 export interface ProxyProfile {
-  /** The headers with method and path; undefined if both are those of the request itself. */
+  /**
+   * The headers with the method and path of the forwarded request. Undefined if the proxy calls the
+   * service with the same method and path.
+   */
   readonly described: { readonly method: string; readonly url: string } | undefined;
   /** The header with the host of the forwarded request. */
   readonly host: string;
   /**
-   * Whether the proxy may join repeated lines of a header with a comma. Then a comma in a key is
-   * taken for a repeated header.
+   * Whether the proxy may join repeated lines of a header with a comma. If so, a comma in a header
+   * that a key uses is treated as a repetition of the header.
    */
   readonly joinsLines: boolean;
 }

@@ -1,12 +1,13 @@
-/** Receipts of decisions, with ids by which all processes apply them at most once. */
+/** Creates receipts of decisions. All processes together apply a receipt id at most once. */
 import { createHash } from 'node:crypto';
 import type { Charge, CheckResult, Receipt } from 'sluice';
 import { MAX_KEY_LENGTH } from 'sluice/engine';
 import type { NamedReceipt, ServiceDecision } from './decision-service.ts';
 
 /**
- * Returns the receipt of a decision, or undefined if nothing was charged. `client` made the check.
- * A repeated check has the client of the first one, so that both have the same receipt.
+ * Returns the receipt of a decision, or undefined if nothing was charged. `client` is the client
+ * that made the check. A check repeated with the same `checkId` gets the client of the first check,
+ * so that both have the same receipt id.
  */
 export function receiptOf(
   decision: ServiceDecision,
@@ -19,14 +20,16 @@ export function receiptOf(
   const charges = shadow.length === 0 ? enforced : [...enforced, ...shadow.flatMap(chargesOf)];
   if (charges.length === 0) return undefined;
   if (checkId === undefined) return { id: nextReceiptId(client), charges };
-  // Not by shadow charges: a repeated check may charge those again, but not the enforced limits.
+  // The id depends on the enforced charges only, if there are any: a repeated check may charge
+  // shadow limits again, but not enforced limits.
   const id = receiptIdOf(checkId, enforced.length > 0 ? enforced : charges);
   return { id: receiptId(id, (result ?? shadow[0]).client), charges };
 }
 
 /**
- * Returns the receipt id of a check with an id. A repeated check has the same charges in every
- * process, and so the same receipt id. Other or later charges under the check id have another.
+ * Returns the receipt id of a check that has an id. A repeated check has the same charges in every
+ * process, and therefore the same receipt id. Different or later charges under the same check id
+ * have a different receipt id.
  */
 function receiptIdOf(checkId: string, charges: readonly Charge[]): string {
   const parts = charges.map(({ policy, key, cost, atMs, degraded, local }) => [
@@ -41,14 +44,14 @@ function receiptIdOf(checkId: string, charges: readonly Charge[]): string {
 const chargesOf = (result: CheckResult): readonly Charge[] =>
   (result as { receipt?: Receipt }).receipt?.charges ?? [];
 
-const RECEIPTS_OF = crypto.randomUUID().replaceAll('-', '').slice(0, 16);
-let receipts = 0;
+const PROCESS_PREFIX = crypto.randomUUID().replaceAll('-', '').slice(0, 16);
+let receiptCount = 0;
 
 /** Returns a unique id: the client, a random prefix of this process and a counter. */
 export const nextReceiptId = (client?: string): string =>
-  receiptId(`${RECEIPTS_OF}${(receipts++).toString(36)}`, client);
+  receiptId(`${PROCESS_PREFIX}${(receiptCount++).toString(36)}`, client);
 
-/** Adds the client to a receipt id: a used receipt is accounted to the client of its check. */
+/** Adds the client to a receipt id. A used receipt counts towards the memory of this client. */
 const receiptId = (id: string, client?: string): string =>
   client === undefined ? id : `${client}~${id}`;
 
@@ -56,8 +59,8 @@ const MAX_CLIENT_LENGTH = 16;
 const CLIENT_PART = /^([\w-]{1,16})~(.+)$/s;
 
 /**
- * Splits the id of a receipt into the client and the rest. If it has no client, as with receipts
- * that the service did not issue, `caller` takes its place.
+ * Splits the client off the id of a receipt. If the id has no client, for example because the
+ * service did not issue the receipt, `caller` is returned as the client.
  */
 export function splitReceipt(
   receipt: NamedReceipt,

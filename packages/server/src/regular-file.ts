@@ -1,11 +1,11 @@
 /**
- * Reads files that an operator names. Only regular files are read, and links to them: opening a
- * FIFO blocks until a program writes to it, and a device may never end.
+ * Reads files whose paths an operator has configured. Only regular files and links to them are
+ * read: opening a FIFO blocks until a program writes to it, and reading a device may never end.
  */
 import { constants, type Stats } from 'node:fs';
 import { open } from 'node:fs/promises';
 
-/** O_NONBLOCK has no effect on regular files; a FIFO opens at once, and is then rejected. */
+/** With O_NONBLOCK, a FIFO opens at once and can be rejected. No effect on regular files. */
 const FLAGS = constants.O_RDONLY | constants.O_NONBLOCK;
 
 /** Returns at most `maxBytes` from the start of the file. */

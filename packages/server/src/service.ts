@@ -16,7 +16,7 @@ import { HttpServer } from './http/server.ts';
 import { adminRoutes } from './http-api/admin.ts';
 import { checkHandler } from './http-api/check.ts';
 import { clientsByAddress } from './http-api/clients.ts';
-import { learnEnded, sessionRoutes } from './http-api/session.ts';
+import { fetchEndedSessions, sessionRoutes } from './http-api/session.ts';
 import { TokenAttempts } from './http-api/token-attempts.ts';
 import { EvictionLog } from './observe/eviction-log.ts';
 import { Health, healthRoutes } from './observe/health.ts';
@@ -69,7 +69,7 @@ function routes(app: AppContext): Router {
   return router;
 }
 
-/** Metrics, top keys and history are merged over all processes. */
+/** Adds the routes for metrics, top keys and history, which merge the data of all processes. */
 function watchRoutes(router: Router, app: AppContext): void {
   const { group, metrics, topKeys, live } = app;
   group.handle('metrics', () => metrics.data());
@@ -91,8 +91,8 @@ async function startGrpc(app: AppContext): Promise<GrpcServer | undefined> {
 }
 
 /**
- * Probes the store once it is connected. The store checks its server after the first reply, and
- * this logs its warnings before the first request arrives.
+ * Probes the store when it has connected. After its first reply, the store checks the configuration
+ * of its server and logs warnings. The probe causes this check before the first request arrives.
  */
 async function probeStore({
   decisionService,
@@ -144,7 +144,7 @@ export async function startService(options: ServiceOptions): Promise<Service> {
   const router = routes(app);
   const server = new HttpServer(router, access, certificates, log, metrics);
   metrics.setTraffic(server);
-  await learnEnded(app);
+  await fetchEndedSessions(app);
   const grpc = await startGrpc(app).catch(async (error) => {
     await overridesFile?.close();
     throw error;

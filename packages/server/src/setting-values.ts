@@ -1,4 +1,4 @@
-/** Schemas of setting values: text (flags and variables) or a value from the file. */
+/** Schemas of setting values. They parse text (from flags and variables) and values of the file. */
 import { DURATION, durationMs } from 'sluice/engine';
 import { clientAddress } from 'sluice/http';
 import { z } from 'zod';
@@ -21,7 +21,7 @@ export function integer(min: number, max: number) {
   return expecting(expected, z.union([number, digits.transform(Number).pipe(number)]));
 }
 
-const WRITTEN = new RegExp(`${DURATION.source}|^\\d{1,15}$`);
+const DURATION_OR_DIGITS = new RegExp(`${DURATION.source}|^\\d{1,15}$`);
 const millisecondsOf = (written: string): number =>
   /\d$/.test(written) ? Number(written) : durationMs(written);
 const milliseconds = z.int().min(1).max(3_600_000);
@@ -29,13 +29,16 @@ const milliseconds = z.int().min(1).max(3_600_000);
 /** Milliseconds, from `15`, `15ms`, `10s` or `1m`. */
 export const duration = expecting(
   'a duration from 1ms to 60m, such as 15ms or 10s',
-  z.union([milliseconds, z.string().regex(WRITTEN).transform(millisecondsOf).pipe(milliseconds)]),
+  z.union([
+    milliseconds,
+    z.string().regex(DURATION_OR_DIGITS).transform(millisecondsOf).pipe(milliseconds),
+  ]),
 );
 
 const LISTEN = /^(?:(\[[\da-fA-F:.]+\]|[\w.-]*):)?(\d{1,5})$/;
 const port = z.int().min(0).max(65_535);
 
-/** `127.0.0.1:8080`, `[::1]:8080`, `:8080` for all addresses, or a port of 127.0.0.1. */
+/** `127.0.0.1:8080`, `[::1]:8080`, `:8080` for all addresses, or only a port, on 127.0.0.1. */
 export const listen = expecting(
   'an address such as 127.0.0.1:8080, [::1]:8080 or :8080',
   parsedBy(z.union([port, z.string().regex(LISTEN)]), (given): Listen | undefined => {
@@ -56,7 +59,7 @@ export const listenText = ({ host, port }: Listen): string =>
 export const isLoopback = (host: string): boolean =>
   host === 'localhost' || host === '::1' || /^127(?:\.\d{1,3}){3}$/.test(host);
 
-/** An address for a link. Other schemes, such as `javascript:`, would run in the page. */
+/** A URL for a link, with `http:` or `https:`. A `javascript:` URL would run code in the page. */
 export const webUrl = expecting(
   'an address such as https://grafana.example/d/sluice',
   z
@@ -75,7 +78,7 @@ export const share = expecting(
 const texts = z.array(text).min(1);
 const split = (list: string): string[] => list.split(',').map((each) => each.trim());
 
-/** A list, or text with commas. */
+/** A list of paths, or paths separated by commas. */
 export const paths = expecting(
   'paths of files or folders',
   z.union([texts, text.transform(split).pipe(texts)]),
@@ -83,9 +86,9 @@ export const paths = expecting(
 
 const proxyCount = integer(1, 32);
 
-/** A number of proxies, or their networks as a list or as text with commas. */
+/** A number of proxies, or the networks of the proxies as a list or separated by commas. */
 export const proxies = expecting(
-  'a number of proxies from 1 to 32, or their networks such as 10.0.0.0/8, not all there are',
+  'a number of proxies from 1 to 32, or networks such as 10.0.0.0/8, but not the whole internet',
   z.union([z.int().min(1).max(32), parsedBy(text, proxiesOf), parsedBy(texts, networksOf)]),
 );
 
@@ -93,7 +96,7 @@ function proxiesOf(written: string): number | readonly string[] | undefined {
   return proxyCount.safeParse(written).data ?? networksOf(split(written));
 }
 
-/** The library validates networks, and rejects those that contain all addresses. */
+/** Returns undefined if the library rejects a network: invalid, or the whole internet. */
 function networksOf(networks: readonly string[]): readonly string[] | undefined {
   try {
     clientAddress({ trustProxy: networks });
@@ -112,13 +115,16 @@ export const storeUrl = expecting(
     .refine((url) => storeProblem(url) === undefined),
 );
 
-/** Returns what is wrong with a store URL, without any part of it that may be a password. */
+/** Returns what is wrong with a store URL, without parts of the URL that may be a password. */
 export const storeHint = (given: unknown): string =>
   typeof given === 'string' ? (storeProblem(given) ?? 'a store') : 'something else';
 
 const MIN_TOKEN_LENGTH = 16;
 
-/** A header can carry it, and spaces around it cannot get lost. */
+/**
+ * No control characters, because a header cannot contain them. No spaces at either end, because
+ * parsers of headers and files remove them.
+ */
 export const token = expecting(
   `at least ${MIN_TOKEN_LENGTH} visible characters`,
   z
@@ -127,7 +133,7 @@ export const token = expecting(
     .regex(/^[^\s\p{Cc}](?:\P{Cc}*[^\s\p{Cc}])?$/u),
 );
 
-/** Returns what may be shown of a wrong token: its length. */
+/** Returns the part of an invalid token that may be shown: its length. */
 export function tokenHint(given: unknown): string {
   if (typeof given !== 'string') return 'something else';
   if (given.length >= MIN_TOKEN_LENGTH) return `${given.length}, not all of them visible`;

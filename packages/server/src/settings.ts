@@ -1,8 +1,8 @@
 /**
- * How the service runs. Each setting is declared once, in `SETTINGS`. Its flag, its variable and
- * its key in the file are derived from its name; JSON Schema, `--help` and the table in
- * docs/configuration.md from its declaration. Flags override the environment, which overrides the
- * file.
+ * The settings of the service. Each setting is declared once, in `SETTINGS`. Its flag, its
+ * environment variable and its key in the file are derived from its name. JSON Schema, `--help` and
+ * the table in docs/configuration.md are derived from its declaration. Flags override environment
+ * variables, which override the file.
  */
 import { readFileSync } from 'node:fs';
 import { FAILURE_ACTIONS } from 'sluice/engine';
@@ -35,16 +35,16 @@ export { isLoopback, type Listen, listenText, readListen };
 
 interface Declaration<S extends z.ZodType> {
   readonly schema: S;
-  /** What a value is called in help: `--listen <address>`. */
+  /** Placeholder of the value in help: `address` in `--listen <address>`. */
   readonly value: string;
-  /** An imperative or noun phrase; choices and the default are added. */
+  /** An imperative or noun phrase. `setting` appends the choices and the default. */
   readonly help: string;
   readonly secret?: Secret;
-  /** Not in the file, because it names the file. */
+  /** Set for a setting that names the file, and therefore cannot be in the file. */
   readonly notInFile?: true;
 }
 
-/** A value that is never shown. */
+/** Describes a secret value in messages and listings, which never contain the value itself. */
 interface Secret {
   /** Returns what may be shown of a value that is not valid. */
   hint(given: unknown): string;
@@ -53,13 +53,13 @@ interface Secret {
 }
 
 export interface Setting<T> extends Declaration<z.ZodType<T>> {
-  /** The value if none is set. */
+  /** The value if the setting is not set. */
   readonly fallback: T;
   /** Parses text (flags and variables) or a value from the file; undefined if it is not valid. */
   read(given: unknown): T | undefined;
 }
 
-/** `default` is written as a user would write it. */
+/** Creates a setting. `default` has the form in which a user writes the value, such as `15ms`. */
 function setting<S extends z.ZodType>(
   declared: Declaration<S> & { readonly default: z.input<S> },
 ): Setting<z.output<S>>;
@@ -229,11 +229,11 @@ export const SETTING_NAMES = Object.keys(SETTINGS) as readonly SettingName[];
 const kebab = (name: string): string => name.replace(/[A-Z]/g, (each) => `-${each.toLowerCase()}`);
 
 /** `deadlineMs` is `--deadline`, `SLUICE_DEADLINE` and, in the file, `deadline`. */
-const bare = (name: SettingName): string => name.replace(/Ms$/, '');
-export const flagOf = (name: SettingName): string => `--${kebab(bare(name))}`;
+const withoutUnit = (name: SettingName): string => name.replace(/Ms$/, '');
+export const flagOf = (name: SettingName): string => `--${kebab(withoutUnit(name))}`;
 export const variableOf = (name: SettingName): string =>
-  `SLUICE_${kebab(bare(name)).replaceAll('-', '_').toUpperCase()}`;
-export const fileKeyOf = bare;
+  `SLUICE_${kebab(withoutUnit(name)).replaceAll('-', '_').toUpperCase()}`;
+export const fileKeyOf = withoutUnit;
 
 export type Source = 'flag' | 'environment' | 'file' | 'default';
 
@@ -242,7 +242,7 @@ export interface ReadSettings {
   readonly sources: Readonly<Record<SettingName, Source>>;
 }
 
-/** Lists all problems of flags and variables. */
+/** Thrown with all problems of flags and environment variables. */
 export class SettingsError extends Error {
   constructor(readonly problems: readonly string[]) {
     super(problems.join('\n'));
@@ -250,7 +250,7 @@ export class SettingsError extends Error {
   }
 }
 
-/** Returns the message about a value that is not valid. It shows no secret. */
+/** Returns the message about an invalid value. The message contains no secret. */
 export function settingProblem(label: string, name: SettingName, given: unknown): string {
   const { schema, secret }: Setting<unknown> = SETTINGS[name];
   const shown = secret?.hint(given) ?? `\`${JSON.stringify(given) ?? given}\``;
@@ -258,8 +258,9 @@ export function settingProblem(label: string, name: SettingName, given: unknown)
 }
 
 /**
- * Reads the settings; throws a `SettingsError`. Values from `file` are already validated. `file` is
- * undefined if it could not be read: then settings that depend on each other are not checked.
+ * Returns the settings and the source of each. Throws a `SettingsError` if a value is invalid.
+ * Values from `file` are already validated. If the file could not be read, `file` is undefined, and
+ * settings that depend on each other are not checked.
  */
 export function readSettings(
   flags: Readonly<Partial<Record<SettingName, unknown>>>,
@@ -272,7 +273,7 @@ export function readSettings(
   for (const name of SETTING_NAMES) {
     const places: readonly [Source, string, unknown][] = [
       ['flag', flagOf(name), flags[name]],
-      // An empty variable counts as unset: templates leave such variables behind.
+      // An empty variable counts as unset: deployment templates often define empty variables.
       ['environment', variableOf(name), environment[variableOf(name)] || undefined],
       ['file', `\`${fileKeyOf(name)}\``, file?.[name]],
     ];
@@ -295,7 +296,10 @@ export function readSettings(
 
 const RANKS: readonly Source[] = ['default', 'file', 'environment', 'flag'];
 
-/** A token file has the precedence of the place that names it: flag, environment or file. */
+/**
+ * Returns the settings with the token of the token file. This token has the precedence of the
+ * source that names the token file: flag, environment or file.
+ */
 function withTokenOfFile(read: ReadSettings, problems: string[]): ReadSettings {
   const { settings, sources } = read;
   const { adminTokenFile: path } = settings;

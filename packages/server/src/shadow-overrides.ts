@@ -1,25 +1,26 @@
 /**
- * Shadow mode of policies, set through the API. It takes precedence over the files, also after a
- * reload, until it is removed. Overrides of unknown policies are kept, without effect.
+ * Shadow overrides: the shadow mode of policies, set through the API. A shadow override takes
+ * precedence over the files, also after a reload, until it is removed. Shadow overrides of unknown
+ * policies are kept, without effect.
  */
 import { expected, isRecord } from 'sluice/engine';
 
 export interface ShadowOverride {
   readonly policy: string;
-  /** Null removes the override: then `shadow` of the files applies. */
+  /** Null removes the override, so that `shadow` of the files applies. */
   readonly shadow: boolean | null;
 }
 
 /** A change through the API, in this process or in another worker. */
 export interface ShadowChange extends ShadowOverride {
-  /** Whether the change came from another process, so it is not forwarded. */
+  /** Whether the change came from another process. Such a change is not forwarded. */
   readonly isRemote: boolean;
 }
 
 export type ShadowListener = (change: ShadowChange) => void;
 
 export interface ShadowOptions {
-  /** For a change that came from another process. */
+  /** Whether the change came from another process. Default false. */
   readonly isRemote?: boolean;
 }
 
@@ -40,12 +41,15 @@ export class ShadowOverrides {
     return overrides.sort((a, b) => (a.policy < b.policy ? -1 : 1));
   }
 
-  /** Adds a listener. It is also called if the value is the same, which may not be saved yet. */
+  /**
+   * Adds a listener. It is also called if a policy is set to the value that it already has, because
+   * that value may not be saved yet.
+   */
   onChange(listener: ShadowListener): void {
     this.#listeners.push(listener);
   }
 
-  /** The caller has checked that the policy exists. */
+  /** Sets or removes an override. The caller has checked that the policy exists. */
   set({ policy, shadow }: ShadowOverride, { isRemote = false }: ShadowOptions = {}): void {
     if (shadow === null) this.#overrides.delete(policy);
     else {
@@ -64,7 +68,7 @@ export class ShadowOverrides {
   }
 }
 
-/** Validates a message from another process. */
+/** Returns the override in a message from another process. Throws if the message is invalid. */
 export function shadowOverrideOf(body: unknown): ShadowOverride {
   const { policy, shadow } = isRecord(body) ? body : {};
   if (typeof policy === 'string' && (shadow === null || typeof shadow === 'boolean')) {

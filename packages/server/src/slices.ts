@@ -7,6 +7,7 @@ import { monotonicMs } from './clock.ts';
 /** Duration of a slice. Pending requests are served between two slices. */
 const SLICE_MS = 1;
 
+/** Runs the work in slices. Resolves to its result. */
 export async function inSlices<T>(work: Generator<void, T>): Promise<T> {
   for (;;) {
     const untilMs = monotonicMs() + SLICE_MS;
@@ -18,7 +19,7 @@ export async function inSlices<T>(work: Generator<void, T>): Promise<T> {
   }
 }
 
-/** Runs the work without a pause, for a process that does not accept requests yet. */
+/** Runs the work without a pause, for a process that does not yet accept requests. */
 export function runToEnd<T>(work: Generator<void, T>): T {
   for (;;) {
     const { done, value } = work.next();

@@ -4,7 +4,10 @@
 export const matchesWildcard = (pattern: string, text: string): boolean =>
   matchesWildcardParts(pattern.split('*'), text);
 
-/** Matches each part at its first occurrence, without backtracking: linear time. */
+/**
+ * Whether a text matches a pattern that was split at each `*`. Matches each part at its first
+ * occurrence, without backtracking, so the time is linear.
+ */
 export function matchesWildcardParts(parts: readonly string[], text: string): boolean {
   const first = parts[0];
   const last = parts[parts.length - 1];

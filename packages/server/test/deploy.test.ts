@@ -253,7 +253,8 @@ describe('metrics in deploy/ and docs/operations.md', () => {
 
   beforeAll(async () => {
     redis = await startRedis();
-    const config = { policies: [policy('few', 1, '1m')] };
+    const blocking = policy('logins', 1, '1m', { block: '15m' });
+    const config = { policies: [policy('few', 1, '1m'), blocking] };
     const listeners = { onWarning: () => {}, onConnection: () => {} };
     const store = await openStore(settingsOf({ store: redis.url }), listeners);
     runnings.push(await startRunning({ config }), await startRunning({ config, store }));

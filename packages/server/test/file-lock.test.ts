@@ -5,6 +5,7 @@ import { existsSync, mkdtempSync, readFileSync, rmSync, utimesSync, writeFileSyn
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { programOf } from '../../../tools/test-programs.ts';
 import { FileLock, LockedError } from '../src/file-lock.ts';
 import { RunningGroup } from './cluster/running-group.ts';
 import { policy, startRunning } from './running.ts';
@@ -31,7 +32,7 @@ async function startProcess(): Promise<ChildProcess> {
   const config = join(folder, 'sluice.yaml');
   writeFileSync(config, 'policies:\n  few: 2/1m\n');
   const flags = JSON.stringify({ listen: '127.0.0.1:0', overridesFile: file, drainMs: '100ms' });
-  const child = fork(new URL('stop-service.mjs', import.meta.url), [flags, config], {
+  const child = fork(programOf('stop-service'), [flags, config], {
     silent: true,
   });
   children.push(child);

@@ -5,6 +5,7 @@ import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, describe, expect, test, vi } from 'vitest';
+import { programOf } from '../../../tools/test-programs.ts';
 import { makeLog } from '../src/observe/log.ts';
 import { LogOutput, MAX_WAITING_BYTES, type Sink } from '../src/observe/log-output.ts';
 
@@ -80,7 +81,7 @@ async function freePort(): Promise<number> {
   return port;
 }
 
-const BINARY = new URL('../../cli/bin/sluice.mjs', import.meta.url).pathname;
+const BINARY = programOf('sluice');
 
 describe('a service with an unread standard output', () => {
   test.each([1, 2])(

@@ -45,6 +45,16 @@ describe('the metrics of a service', () => {
     expect(await decisions('many', 'denied')).toBe(0);
   });
 
+  test('denials of blocked keys are counted by policy', async () => {
+    const policies = [policy('logins', 1, '1m', { block: '15m' }), policy('few', 1, '1m')];
+    await start({ config: { policies } });
+    expect(await read('sluice_blocked_total', { policy: 'logins' })).toBe(0);
+    for (let call = 0; call < 4; call++) await check('logins');
+    for (let call = 0; call < 4; call++) await check('few');
+    expect(await read('sluice_blocked_total', { policy: 'logins' })).toBe(3);
+    expect(await read('sluice_blocked_total', { policy: 'few' })).toBeUndefined();
+  });
+
   test('shadow decisions are counted separately, and peeks are not counted', async () => {
     await start();
     for (let call = 0; call < 3; call++) await check('many', 'watched');

@@ -4,11 +4,11 @@ import { once } from 'node:events';
 import { mkdtempSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
+import { programOf } from '../../../tools/test-programs.ts';
 import { Connection } from './cluster/connection.ts';
 
-const PROGRAM = fileURLToPath(new URL('../../cli/bin/sluice.mjs', import.meta.url));
+const PROGRAM = programOf('sluice');
 const RULES = 1500;
 const CONNECTIONS = 4;
 /** The longest wait of a decision, as a part of the time of the reload. */

@@ -22,6 +22,11 @@ export const policy = (name: string, limit: number, window: string, more: object
   return { name, options: { limit, window, ...options }, shadow };
 };
 
+/** Returns the configuration of a concurrency limit. */
+export const concurrencyPolicy = (name: string, concurrency: number, lease = '30s') => ({
+  ...{ name, options: { concurrency, lease }, shadow: false },
+});
+
 export interface RunningOptions {
   readonly config?: Partial<Config>;
   readonly load?: () => Promise<Config>;

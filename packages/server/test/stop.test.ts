@@ -6,9 +6,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { type RedisServer, startRedis } from '../../../tools/servers/redis.mjs';
+import { programOf } from '../../../tools/test-programs.ts';
 import { policy, type Running, startRunning } from './running.ts';
 
-const programOf = (name: string) => new URL(name, import.meta.url);
+const LOAD = new URL('stop-load.mjs', import.meta.url);
 
 let folder: string;
 const children: ChildProcess[] = [];
@@ -32,7 +33,7 @@ interface ServiceProcess {
 
 async function startProcess(settings: object = {}): Promise<ServiceProcess> {
   const flags = JSON.stringify({ listen: '127.0.0.1:0', drainMs: '4s', ...settings });
-  const child = fork(programOf('stop-service.mjs'), [flags, join(folder, 'sluice.yaml')], {
+  const child = fork(programOf('stop-service'), [flags, join(folder, 'sluice.yaml')], {
     silent: true,
   });
   children.push(child);
@@ -61,7 +62,7 @@ interface LoadResults {
 }
 
 async function startLoad(port: number, groups: readonly object[]) {
-  const load = fork(programOf('stop-load.mjs'), [String(port), JSON.stringify(groups)]);
+  const load = fork(LOAD, [String(port), JSON.stringify(groups)]);
   children.push(load);
   const [message] = await once(load, 'message');
   expect(message).toEqual({ isLoaded: true });

@@ -231,7 +231,7 @@ describe('TopKeys', () => {
     ]);
   });
 
-  test('of a denied check only the limits that denied are listed', () => {
+  test('in a denied check, only limits without capacity count as denied in the top keys', () => {
     const { topKeys, check } = setUp();
     for (let call = 0; call < 5; call++) check('few', 'many', 'a');
     expect(keysOf(topKeys.top('few'))).toEqual({ a: 3 });

@@ -18,7 +18,7 @@ const DISCONNECT_MS = 1000;
 export interface ExitStatus {
   readonly code: number | null;
   readonly signal: string | null;
-  /** Time without a heartbeat for which the process was killed; undefined if it was not. */
+  /** Time without a heartbeat after which the process was killed; undefined if not killed. */
   readonly silentMs: number | undefined;
 }
 

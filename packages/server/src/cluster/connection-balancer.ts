@@ -1,12 +1,12 @@
 /**
  * Runs in the supervisor: accepts connections and hands each to a worker over IPC. The worker
- * confirms each connection that it has received. If the workers accepted from one socket
- * themselves, the fastest would get most connections.
+ * confirms each connection that it has received. If the workers accepted connections from one
+ * listening socket themselves, the fastest worker would get most connections.
  *
  * The ready worker with the fewest unconfirmed connections gets the next one; equal workers take
  * turns. A worker that hangs stops confirming and is not ready until it confirms again. If it
  * exits, its unconfirmed connections are handed to other workers. If no worker is ready,
- * connections wait here.
+ * connections wait in the supervisor.
  */
 import { type AddressInfo, createServer, type Server, type Socket } from 'node:net';
 import type { ListenerName } from '../http/connection-source.ts';
@@ -94,7 +94,7 @@ export class ConnectionBalancer {
 
   /**
    * Closes the listeners when all accepted connections are handed to workers, or after `timeoutMs`.
-   * Connections that still wait then are closed.
+   * Connections that are still waiting after `timeoutMs` are closed.
    */
   async close(timeoutMs: number): Promise<void> {
     const isBusy = (): boolean => this.#waiting.length > 0;

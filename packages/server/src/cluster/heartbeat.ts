@@ -17,7 +17,7 @@ export const BEAT_MS = 100;
 export const SUSPECT_MS = 3 * BEAT_MS;
 /** A process without a heartbeat for this long is killed, unless it only waits for CPU time. */
 export const HUNG_MS = 2000;
-/** As `HUNG_MS`, for a process that waits for CPU time or is still loading its modules. */
+/** Used instead of `HUNG_MS` for a process that waits for CPU time or still loads its modules. */
 export const HUNG_STARVED_MS = 10_000;
 /** If the watchdog runs this late, the supervisor may not have read all heartbeats yet. */
 const LATE_MS = 250;
@@ -68,7 +68,7 @@ export class Watchdog {
   #check(lateMs: number): void {
     for (const each of this.#watched()) {
       const silentMs = monotonicMs() - each.lastBeatMs;
-      // After its own pause the supervisor gives every process the full time again.
+      // The supervisor itself was paused, so the time of every process starts again.
       if (lateMs > LATE_MS) each.markAlive();
       else if (silentMs > SUSPECT_MS) each.onSilence(silentMs);
     }

@@ -1,7 +1,7 @@
 /**
- * Several processes that serve one port and share all limits: `--workers`. The supervisor accepts
- * connections, the workers serve them, and the store process holds the counters. With Redis there
- * is no store process.
+ * Runs several processes that serve one port and share all limits (`--workers`). The supervisor
+ * accepts connections, the workers serve them, and the store process holds the counters. With Redis
+ * there is no store process.
  */
 import { Supervisor, type WorkersOptions } from './supervisor.ts';
 

@@ -7,7 +7,7 @@ import type { Duplex } from 'node:stream';
 /** Senders start a new line long before this length, so a longer line is an error. */
 const MAX_LINE_LENGTH = 32 * 1024 * 1024;
 
-/** Thrown for a line that is not valid. The channel is closed then. */
+/** Thrown for an invalid line. The receiver then closes the channel. */
 export class ProtocolError extends Error {
   constructor(message: string) {
     super(message);
@@ -64,7 +64,7 @@ function parseLine(line: string): readonly unknown[] {
   throw new ProtocolError('Expected a line to be a JSON list');
 }
 
-/** Returns a line for any values: `JSON.stringify` escapes unpaired surrogates. */
+/** Returns the values as a line. Any text is valid: `JSON.stringify` escapes lone surrogates. */
 export const formatLine = (values: readonly unknown[]): string => `${JSON.stringify(values)}\n`;
 
 /** Reads the values of a line one after the other. Throws a `ProtocolError` for a wrong type. */

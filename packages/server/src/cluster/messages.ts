@@ -7,11 +7,11 @@
  *     supervisor to worker   slice      add a part of the next configuration
  *                            start      serve with the configuration that was sent in slices, and
  *                                       with these settings and changes made through the API
- *                            configure  apply the outcome of a reload; a valid configuration was
- *                                       sent in slices before
+ *                            configure  apply the outcome of a reload; if it has no problems, the
+ *                                       configuration was sent in slices before
  *                            override   apply an override that was set or deleted through the API
  *                            shadow     apply a shadow override
- *                            query      run a handler of the process group (metrics, top keys)
+ *                            query      run the worker's handler of a query (metrics, top keys)
  *                            stop       complete the requests in flight, then exit
  *     worker to supervisor   reload     reload the files for all workers
  *                            override   an override was set or deleted through this worker's API
@@ -22,7 +22,7 @@
  *
  * Notifications have no result:
  *
- *     child to supervisor    alive       heartbeat; that of the store process has its sizes
+ *     child to supervisor    alive       heartbeat; the store process adds the sizes of its store
  *     worker to supervisor   received    the connection with this id has arrived
  *     store to supervisor    violation   a worker sent an invalid line and must be killed
  *     supervisor to worker   connection  a client's socket
@@ -59,7 +59,7 @@ export interface StoreParameters {
   readonly maxKeys: number;
   /** Number of keys that earlier store processes evicted. */
   readonly evicted: number;
-  /** Slots of the workers whose channels the process was started with. */
+  /** Slots of the workers to serve at once. Later workers arrive with `channel`. */
   readonly workers: readonly number[];
 }
 

@@ -1,15 +1,15 @@
 /**
  * Runs in the supervisor: requests the metrics of all workers, when a client reads `/metrics` and
- * every 5 s. If a worker does not reply in time, its last metrics are used. When it exits, the last
- * values of its counters are kept: a counter that decreases would look like a restart to
- * Prometheus.
+ * every 5 s. If a worker does not reply in time, its last metrics are used. When a worker exits,
+ * the last values of its counters are added to totals. Otherwise the sum over all workers would
+ * decrease, which Prometheus takes for a restart.
  */
 import { systemClock } from 'sluice';
 import type { MetricsData } from '../observe/metrics.ts';
 
 /** Interval of reading. If a worker exits, at most its counts of the last 5 s are lost. */
 const READ_MS = 5000;
-/** Maximum number of label combinations kept of exited workers, per metric. */
+/** Maximum number of label combinations in the totals of exited workers, per metric. */
 const MAX_SERIES = 20_000;
 
 type Metric = MetricsData[number] & { readonly aggregator?: string };

@@ -5,23 +5,31 @@
  * line, in the order of the requests.
  *
  *     operation    parameters                                     results
- *     define       policy name algorithm windowMs bucketMs limit  none
+ *     define       POLICY                                         none
+ *     defineBlock  POLICY forMs factor maxMs forgetMs             none
  *     time         nowMs                                          none
+ *     label        text                                           none
  *     check        count LIMIT*count                              RESULT*count
  *     peek         count LIMIT*count                              RESULT*count
  *     checkWithId  id client count LIMIT*count                    client (capacity RESULT)*count
  *     adjust       ADJUSTMENT                                     change
  *     settle       receipt client count ADJUSTMENT*count          1 change*count; 0 if used before
  *     reset        policy key                                     0
+ *     block        policy key forMs                               0
  *     inspect      policy limit capacity key                      state; 0 if the key has none
  *
+ *     POLICY       policy name algorithm windowMs bucketMs limit
  *     LIMIT        policy limit capacity key cost
- *     ADJUSTMENT   LIMIT chargedAtMs delta
+ *     ADJUSTMENT   LIMIT chargedAtMs delta                  of a concurrency limit: fence renew
  *     RESULT       retryAfterMs remaining resetAfterMs laterMs
+ *                  of a concurrency limit: fence           of a policy with a block: blockedUntilMs
  *
  * - `define` assigns the number `policy` to a policy, for this channel. Its `limit` is 0 if keys
- *   have different limits. Assigning a number again deletes all higher numbers.
+ *   have different limits. Assigning a number again deletes all higher numbers. `defineBlock` is
+ *   the same for a policy with the `block` option.
  * - `time` sets the time of all later operations of the line. Default: the store process's clock.
+ * - `label` sets the label of the next check.
+ * - `fence` and `blockedUntilMs` are 0 if there is none. `renew` is 1 for a renewal, else 0.
  * - `client` is the client whose memory an id or a receipt counts towards; empty if there is none.
  * - `laterMs` is the time of the decision minus the time of the reply. The times of a key never
  *   decrease, so a decision can be later than the clock.
@@ -30,7 +38,7 @@
  *
  *     nowMs size evicted guaranteedKeys results...
  *
- * `guaranteedKeys` is null if the store has no such number. The result of a failed operation is an
+ * `guaranteedKeys` is null if the store does not report it. The result of a failed operation is an
  * object with the error.
  */
 export const KIND = {
@@ -43,6 +51,9 @@ export const KIND = {
   reset: 6,
   inspect: 7,
   settle: 8,
+  block: 9,
+  defineBlock: 10,
+  label: 11,
 } as const;
 
 /** Maximum number of limits in a check, and of adjustments in a receipt. */

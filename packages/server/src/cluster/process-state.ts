@@ -32,7 +32,10 @@ function readSample(pid: number): Sample | undefined {
   }
 }
 
-/** The state of one process, from the first overdue heartbeat on. Always false without /proc. */
+/**
+ * The state of one process, created at its first overdue heartbeat. On systems without /proc, all
+ * methods return false.
+ */
 export class ProcessState {
   readonly #pid: number;
   #first: Sample | undefined = undefined;
@@ -48,7 +51,7 @@ export class ProcessState {
 
   /**
    * Whether the process is runnable and has had at most half a CPU since the first call of
-   * `isStarved`. The first call has nothing to compare with and returns true if it is runnable.
+   * `isStarved`. The first call has no earlier sample, and returns whether the process is runnable.
    */
   isStarved(): boolean {
     const now = readSample(this.#pid);

@@ -1,8 +1,8 @@
 /**
  * The store of a worker: sends calls to the current store process. When the store process exits,
  * calls in flight are rejected. Further calls are rejected at once, until the supervisor sends the
- * worker a channel to a new store process. If the store process hangs, the deadline of the failure
- * policy around this store ends the call.
+ * worker a channel to a new store process. If the store process hangs, the failure policy that
+ * wraps this store ends the call at its deadline.
  */
 import type { Duplex } from 'node:stream';
 import {
@@ -19,6 +19,7 @@ import type { OnSent, Recipient } from 'sluice/engine';
 import { RemoteStore } from './remote-store.ts';
 
 export class ReconnectingStore implements Store {
+  readonly features = ['concurrency', 'block'] as const;
   #current: RemoteStore | undefined = undefined;
   /** `size`, `evicted` and `guaranteedKeys` of the store process that exited last. */
   #last: Pick<Store, 'size' | 'evicted' | 'guaranteedKeys'> = { size: 0, evicted: 0 };
@@ -90,6 +91,16 @@ export class ReconnectingStore implements Store {
     return this.#withStore((store) => store.reset(policy, key, nowMs, onSent));
   }
 
+  block(
+    policy: Policy,
+    key: string,
+    forMs: number,
+    nowMs?: number,
+    onSent?: OnSent,
+  ): Promise<void> {
+    return this.#withStore((store) => store.block(policy, key, forMs, nowMs, onSent));
+  }
+
   inspect(
     policy: Policy,
     params: LimitParams,
@@ -111,7 +122,7 @@ export class ReconnectingStore implements Store {
   }
 }
 
-/** `notDone` means that nothing was sent, so a receipt can still be used. */
+/** Returns the error of a call that was not sent. With `notDone`, a receipt stays unused. */
 const notConnected = (): SluiceError =>
   Object.assign(new SluiceError('ERR_STORE_UNAVAILABLE', 'The store process is not running'), {
     notDone: true,

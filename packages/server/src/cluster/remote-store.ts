@@ -1,9 +1,9 @@
 /**
  * Runs in a worker: the client of one store process. Collects all operations of one turn of the
- * event loop into one line (format: `operations.ts`), sends it, and reads the results from the line
- * of the reply. If the store process exits or replies with an invalid line, all operations in
- * flight and all further ones are rejected. There is no timeout here: the failure policy around the
- * store has one.
+ * event loop into one line (format: `operations.ts`), sends the line, and reads the results from
+ * the reply. If the store process exits or replies with an invalid line, all operations in flight
+ * and all further ones are rejected. Operations have no timeout in this class: the failure policy
+ * that wraps the store has one.
  */
 import type { Duplex } from 'node:stream';
 import {
@@ -21,21 +21,23 @@ import {
   DecisionRecord,
   decideBySubmit,
   expected,
-  isInteger,
-  isRecord,
+  isConcurrency,
   jointDecision,
   type OnSent,
   PeekRecord,
   type Recipient,
   type SentCommand,
 } from 'sluice/engine';
+import { readState } from './key-state.ts';
 import { formatLine, ProtocolError, readLines, ValueReader } from './lines.ts';
-import { isOperationError, KIND, MAX_CHANNEL_POLICIES, MAX_LIMITS } from './operations.ts';
+import { isOperationError, KIND, MAX_LIMITS } from './operations.ts';
+import { PolicyNumbers } from './policy-numbers.ts';
 
-/** A longer line is sent before the turn ends, so that other workers wait less. */
+/** A line of this many values is sent before the turn ends: a long line delays other workers. */
 const LONG_LINE_VALUES = 8192;
-/** Maximum number of operations in flight, and of characters in their lines. */
+/** Maximum number of operations in flight. */
 const MAX_WAITING = 100_000;
+/** Maximum number of characters in the lines of the operations in flight. */
 export const MAX_WAITING_CHARACTERS = 32 * 1024 * 1024;
 
 /** A line that was sent and has no reply yet. */
@@ -47,8 +49,8 @@ interface SentLine {
 }
 
 /**
- * An operation that waits for its results. Checks implement it as a class with methods, which
- * allocates one object per decision instead of four.
+ * An operation that waits for its results. Checks use a class with methods, `CheckOperation`, to
+ * avoid three closures per decision: one object is allocated instead of four.
  */
 interface Operation {
   /** Called when the line of the operation is sent. */
@@ -59,26 +61,28 @@ interface Operation {
 }
 
 export class RemoteStore implements Store {
+  readonly features = ['concurrency', 'block'] as const;
   readonly #channel: Duplex;
   readonly #numbers = new PolicyNumbers();
   /** Values of the line that is being built. */
   #values: unknown[] = [];
   /** Operations in the line that is being built. */
   #operations: Operation[] = [];
-  /** Time of the last operation in that line, if its caller has set one. */
+  /** `nowMs` of the operations in the line that is being built; undefined if callers set none. */
   #givenMs: number | undefined = undefined;
   #isScheduled = false;
   /** Lines without a reply yet. Replies arrive in this order. */
   readonly #sent: SentLine[] = [];
   /** Number of operations of the oldest line whose results have been read. */
   #completed = 0;
-  /** Number of operations in flight, and of characters in their lines. */
+  /** Number of operations in flight. */
   #waiting = 0;
+  /** Number of characters in the lines of the operations in flight. */
   #waitingCharacters = 0;
   #size = 0;
   #evicted = 0;
   #guaranteedKeys: number | undefined = undefined;
-  /** Rejects all operations once it is set, when the channel is closed. */
+  /** Set when the channel is closed. All further operations are rejected with this error. */
   #closed: SluiceError | undefined = undefined;
 
   constructor(channel: Duplex) {
@@ -116,9 +120,10 @@ export class RemoteStore implements Store {
     nowMs: number | undefined,
     recipient: Recipient<readonly CheckResult[]>,
   ): void {
-    const { limits, peek, id, client = '' } = check;
+    const { limits, peek, id, client = '', label } = check;
     if (!this.#add(new CheckOperation(check, recipient), nowMs, limits.length)) return;
     for (const { policy } of limits) this.#numbers.define(policy, this.#values);
+    if (label !== undefined) this.#values.push(KIND.label, label);
     if (id !== undefined) this.#values.push(KIND.checkWithId, id, client, limits.length);
     else this.#values.push(peek ? KIND.peek : KIND.check, limits.length);
     for (const limit of limits) this.#pushLimit(limit);
@@ -170,6 +175,19 @@ export class RemoteStore implements Store {
     await this.#request([policy], nowMs, readNumber, write, onSent);
   }
 
+  async block(
+    policy: Policy,
+    key: string,
+    forMs: number,
+    nowMs?: number,
+    onSent?: OnSent,
+  ): Promise<void> {
+    const write = (): void => {
+      this.#values.push(KIND.block, this.#numbers.of(policy), key, forMs);
+    };
+    await this.#request([policy], nowMs, readNumber, write, onSent);
+  }
+
   inspect(
     policy: Policy,
     { limit, capacity }: LimitParams,
@@ -193,10 +211,11 @@ export class RemoteStore implements Store {
     this.#values.push(this.#numbers.of(policy), params.limit, params.capacity, key, cost);
   }
 
-  #pushAdjustment({ policy, params, charge, delta }: Adjustment): void {
-    const { key, cost, atMs } = charge;
+  #pushAdjustment({ policy, params, charge, delta, renew }: Adjustment): void {
+    const { key, cost, atMs, fence = 0 } = charge;
     this.#pushLimit({ policy, params, key, cost });
     this.#values.push(atMs, delta);
+    if (isConcurrency(policy)) this.#values.push(fence, renew ? 1 : 0);
   }
 
   /** Adds an operation: `write` adds its values to the line, `read` parses its results. */
@@ -297,38 +316,6 @@ export class RemoteStore implements Store {
   }
 }
 
-/** Numbers of the policies defined on a channel. Policies with equal definitions share one. */
-class PolicyNumbers {
-  #byPolicy = new WeakMap<Policy, number>();
-  #byText = new Map<string, number>();
-
-  of(policy: Policy): number {
-    return this.#byPolicy.get(policy)!;
-  }
-
-  /** Starts again from number 0 if `policies` more definitions could exceed the maximum. */
-  makeRoom(policies: number): void {
-    if (this.#byText.size + policies <= MAX_CHANNEL_POLICIES) return;
-    this.#byPolicy = new WeakMap();
-    this.#byText = new Map();
-  }
-
-  /** Adds a definition to the line, unless the policy already has a number. */
-  define(policy: Policy, values: unknown[]): void {
-    if (this.#byPolicy.has(policy)) return;
-    const { name, algorithm, windowMs, bucketMs, params } = policy;
-    const definition = [name, algorithm, windowMs, bucketMs, params?.limit ?? 0];
-    const text = JSON.stringify(definition);
-    let number = this.#byText.get(text);
-    if (number === undefined) {
-      number = this.#byText.size;
-      this.#byText.set(text, number);
-      values.push(KIND.define, number, ...definition);
-    }
-    this.#byPolicy.set(policy, number);
-  }
-}
-
 class CheckOperation implements Operation {
   constructor(
     private readonly check: Check,
@@ -364,7 +351,16 @@ class CheckOperation implements Operation {
     const free = results.integer(0);
     const resetAfterMs = results.integer(0);
     const atMs = nowMs + results.integer(Number.MIN_SAFE_INTEGER);
-    return new kind(policy.name, key, cost, limit, waitMs, atMs, { free, resetAfterMs });
+    const rest = { free, resetAfterMs };
+    const result = new kind(policy.name, key, cost, limit, waitMs, atMs, rest);
+    if (isConcurrency(policy)) {
+      const fence = results.integer(0);
+      if (fence > 0) Object.assign(result, { fence });
+    } else if (policy.block !== undefined) {
+      const blockedUntilMs = results.integer(0);
+      if (blockedUntilMs > 0) Object.assign(result, { blockedUntilMs });
+    }
+    return result;
   }
 
   failed(error: unknown): void {
@@ -373,24 +369,6 @@ class CheckOperation implements Operation {
 }
 
 const readNumber = (results: ValueReader): number => results.integer(Number.MIN_SAFE_INTEGER);
-
-/** Reads the state of a key. Validates it, because operators see its numbers. */
-function readState(results: ValueReader): KeyState | undefined {
-  const state = results.any() as KeyState | 0;
-  if (state === 0) return undefined;
-  if (!isState(state)) throw new ProtocolError('Expected the state of a key, or 0');
-  // The last cell of a sliding log holds pointers whose bits can read as NaN. JSON writes NaN as
-  // null.
-  return { ...state, cells: state.cells.map((cell) => cell ?? Number.NaN) };
-}
-
-function isState(state: unknown): state is KeyState {
-  if (!isRecord(state)) return false;
-  const { used, remaining, resetAfterMs, cells, entries, entryCount } = state;
-  const isNumbers = [used, remaining, resetAfterMs].every((each) => typeof each === 'number');
-  const isLists = Array.isArray(cells) && Array.isArray(entries);
-  return isNumbers && isLists && isInteger(entryCount, entries.length);
-}
 
 function unavailable(reason: string): SluiceError {
   return new SluiceError('ERR_STORE_UNAVAILABLE', `The store process is unavailable: ${reason}`);

@@ -1,12 +1,13 @@
 /**
  * Remote calls between the supervisor and a child process, over Node's IPC channel. Both sides use
  * this class and can call each other. If the other side hangs, a call is rejected after a timeout.
- * If it exits, all pending calls are rejected. Messages that are not calls or replies are ignored.
+ * If the other side exits, all pending calls are rejected. Messages that are not calls or replies
+ * are ignored.
  */
 import { systemClock } from 'sluice';
 import { isRecord } from 'sluice/engine';
 
-/** The methods used of `process` (in a child) and of `ChildProcess` (in the supervisor). */
+/** The methods that `process` (in a child) and `ChildProcess` (in the supervisor) share. */
 export interface Port {
   send(message: unknown, done: (error: Error | null) => void): unknown;
   on(event: 'message', listener: (message: unknown) => void): unknown;
@@ -35,7 +36,7 @@ export class RpcChannel {
     port.on('message', (message) => this.#receive(message));
   }
 
-  /** Sets the handler for calls of the other side. Its errors are sent to the caller. */
+  /** Sets the handler for calls of the other side. Errors of the handler are sent to the caller. */
   handle(name: string, handler: RpcHandler): void {
     this.#handlers.set(name, handler);
   }

@@ -1,7 +1,7 @@
 /**
- * Held by the supervisor: the configuration and the changes made through the API, which all workers
- * share. The supervisor sends them to each worker at its start, and every change to all workers. If
- * a worker exits, its replacement starts with the current state.
+ * Runs in the supervisor: holds the configuration and the changes made through the API, which all
+ * workers share. The supervisor sends this state to each worker that starts, and every change to
+ * all workers. If a worker exits, its replacement starts with the current state.
  */
 import { memoryStore } from 'sluice';
 import { expected, isRecord } from 'sluice/engine';
@@ -39,7 +39,7 @@ export class SharedState {
   ) {}
 
   static async open({ settings, log, config, load }: SharedStateOptions): Promise<SharedState> {
-    // Makes no decisions. It validates configurations and changes before workers receive them.
+    // This service makes no decisions. It validates configurations and changes for the workers.
     const decisionService = new DecisionService(memoryStore({ maxKeys: 1 }));
     // Each worker reads the certificates itself. The supervisor only validates them.
     const certificates = await Certificates.open(settings);
@@ -110,7 +110,7 @@ function catchError(change: () => void): Error | undefined {
   }
 }
 
-/** Parses a change. Checks only the types of its fields; `Overrides` validates the values. */
+/** Parses a change. Checks only the types of its fields, because `Overrides` validates them. */
 export function parseOverrideChange(body: unknown): OverrideChange {
   const { policy, key, override } = isRecord(body) ? body : {};
   const isValid = typeof policy === 'string' && typeof key === 'string';

@@ -48,7 +48,7 @@ class StoreMain {
 }
 
 const main = new StoreMain();
-// Ctrl-C in a terminal sends SIGINT to all processes. The supervisor handles it for all.
+// Ctrl-C in a terminal sends SIGINT to all processes. Only the supervisor handles signals.
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => {});
 exitWithSupervisor();
 process.on('message', (message: unknown, channel: unknown) => {

@@ -1,8 +1,8 @@
 /**
  * Runs in the supervisor: keeps one active store process running for all workers, and a standby
  * that has loaded its modules. If the active process exits or is killed because it hangs, the
- * standby becomes active at once, with an empty store: starting a Node process takes 0.3 s, and
- * seconds on an overloaded machine. Each worker is then sent a channel to the new process.
+ * standby becomes active with an empty store, and each worker is sent a channel to it. The standby
+ * avoids the start of a Node process, which takes 0.3 s, or seconds on an overloaded machine.
  */
 import type { Store } from 'sluice';
 import type { Logger } from '../observe/log.ts';
@@ -26,7 +26,7 @@ export class StoreProcessPair implements Pick<Store, 'size' | 'evicted' | 'guara
   readonly #options: StoreProcessPairOptions;
   readonly #active: ProcessSlot<StoreProcess>;
   readonly #standby: ProcessSlot<StoreProcess>;
-  /** Workers at the creation of the active process. For later ones, `connect` is called. */
+  /** Workers that ran when the active process was created. `connect` connects later workers. */
   #initialWorkers: readonly WorkerHandle[] = [];
   #state: StoreState = { size: 0, evicted: 0, guaranteedKeys: undefined };
 
@@ -78,7 +78,7 @@ export class StoreProcessPair implements Pick<Store, 'size' | 'evicted' | 'guara
   /** Connects a worker that is being started to the active store process. */
   connect({ slot, storeChannel }: WorkerHandle): void {
     const { child } = this.#active;
-    // Without an active process: the next one is created with a channel to each worker.
+    // If there is no active process, the next one is created with a channel to each worker.
     if (child === undefined) storeChannel.destroy();
     else child.connectWorker(slot, storeChannel);
   }

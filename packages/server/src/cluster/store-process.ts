@@ -34,8 +34,9 @@ export class StoreProcess extends Child {
 
   constructor(options: StoreProcessOptions) {
     const channels = Array(options.slots).fill('pipe');
-    // Standard output is ignored, as the process logs nothing. If it inherited a pipe, Node would
-    // make that pipe blocking for the supervisor too, which would hang if the reader stops reading.
+    // The process logs nothing, so its standard output is ignored. If it inherited a pipe, Node
+    // would make the pipe blocking for the supervisor too. The supervisor would then hang if the
+    // reader of the pipe stopped reading.
     super(PROGRAM, [], ['ignore', 'ignore', 'pipe', 'ipc', ...channels]);
     this.process.stderr?.pipe(process.stderr, { end: false });
     this.#options = options;

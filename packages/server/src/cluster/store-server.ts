@@ -1,14 +1,15 @@
 /**
  * Runs in the store process: executes the operations of all workers in the order of arrival, by the
- * clock of this process, and replies to each line. A line (one JSON list of operations, see
- * `operations.ts`) must be well-formed before any of its operations runs. A malformed line closes
- * the worker's channel. An invalid key, cost or limit fails only its own operation. If a worker
- * exits, its channel is closed and the other workers are served as before.
+ * clock of this process, and replies to each line. A line is one JSON list of operations (see
+ * `operations.ts`). The whole line is parsed before its first operation runs. A malformed line
+ * closes the worker's channel. An invalid key, cost or limit fails only its own operation. If a
+ * worker exits, its channel is closed and the other workers are served as before.
  */
 import type { Duplex } from 'node:stream';
 import {
   type Adjustment,
   type AlgorithmName,
+  type BlockParams,
   type Check,
   type CheckResult,
   type Limit,
@@ -17,13 +18,13 @@ import {
   type SyncStore,
   systemClock,
 } from 'sluice';
-import { algorithmNames, expected, keyText } from 'sluice/engine';
+import { algorithmNames, expected, isConcurrency, keyText } from 'sluice/engine';
 import { formatLine, ProtocolError, readLines, ValueReader } from './lines.ts';
 import { KIND, MAX_CHANNEL_POLICIES, MAX_LIMITS } from './operations.ts';
 
 const ALGORITHMS: readonly string[] = algorithmNames;
 
-/** Runs an operation and appends its results. Called when all of its line has been parsed. */
+/** Runs an operation and appends its results. Called when the whole line has been parsed. */
 type ParsedOperation = (results: unknown[], nowMs: number) => void;
 
 export class StoreServer {
@@ -71,10 +72,12 @@ export class StoreServer {
   }
 }
 
-/** Parses the operations of one line. `define` and `time` take effect at once. */
+/** Parses the operations of one line. Definitions, `time` and `label` take effect at once. */
 class LineParser {
   /** Time set by the worker, for tests. If undefined, the clock of this process is used. */
   #givenMs: number | undefined = undefined;
+  /** Label of the next check. */
+  #label: string | undefined = undefined;
 
   constructor(
     private readonly store: SyncStore,
@@ -82,15 +85,19 @@ class LineParser {
     private readonly policies: Policy[],
   ) {}
 
-  /** Parses the next operation. Returns undefined for `define` and `time`. */
+  /** Parses the next operation. Returns undefined for a definition, `time` and `label`. */
   next(): ParsedOperation | undefined {
     const kind = this.values.integer(0);
     switch (kind) {
       case KIND.define:
-        this.#define();
+      case KIND.defineBlock:
+        this.#define(kind === KIND.defineBlock);
         return undefined;
       case KIND.time:
         this.#givenMs = this.values.integer(0);
+        return undefined;
+      case KIND.label:
+        this.#label = this.values.text();
         return undefined;
       case KIND.check:
       case KIND.peek:
@@ -102,6 +109,8 @@ class LineParser {
         return this.#settle();
       case KIND.reset:
         return this.#reset();
+      case KIND.block:
+        return this.#block();
       case KIND.inspect:
         return this.#inspect();
       default:
@@ -109,7 +118,7 @@ class LineParser {
     }
   }
 
-  #define(): void {
+  #define(hasBlock: boolean): void {
     const { values, policies } = this;
     const number = values.integer(0, Math.min(policies.length, MAX_CHANNEL_POLICIES - 1));
     const name = values.text();
@@ -121,6 +130,7 @@ class LineParser {
     const bucketMs = values.integer(1);
     const limit = values.integer(0);
     const params = limit === 0 ? undefined : { limit, windowMs, bucketMs, capacity: limit };
+    const block = hasBlock ? this.#blockParams() : undefined;
     policies.length = number;
     policies.push({
       name,
@@ -130,9 +140,17 @@ class LineParser {
       params,
       costs: new Map(),
       onFailure: undefined,
+      block,
       // Not used: every operation contains the limit and the capacity of its key.
       paramsFor: () => params!,
     });
+  }
+
+  #blockParams(): BlockParams {
+    const { values } = this;
+    const forMs = values.integer(1);
+    const factor = values.integer(1);
+    return { forMs, factor, maxMs: values.integer(1), forgetMs: values.integer(0) };
   }
 
   #policy(): Policy {
@@ -166,7 +184,8 @@ class LineParser {
     const id = kind === KIND.checkWithId ? this.values.text() : undefined;
     const client = kind === KIND.checkWithId ? this.#client() : undefined;
     const limits = this.#limits();
-    const check: Check = { limits, peek: kind === KIND.peek, id, client };
+    const check: Check = { limits, peek: kind === KIND.peek, id, client, label: this.#label };
+    this.#label = undefined;
     const { store } = this;
     const givenMs = this.#givenMs;
     return (results, nowMs) => {
@@ -179,7 +198,11 @@ class LineParser {
     const { policy, params, key, cost } = this.#limit();
     const atMs = this.values.integer(0);
     const delta = this.values.integer(Number.MIN_SAFE_INTEGER);
-    return { policy, params, charge: { policy: policy.name, key, cost, atMs }, delta };
+    const charge = { policy: policy.name, key, cost, atMs };
+    if (!isConcurrency(policy)) return { policy, params, charge, delta };
+    const hold = { ...charge, fence: this.values.integer(0) };
+    const renew = this.values.integer(0, 1) === 1;
+    return { policy, params, charge: hold, delta, ...(renew && { renew }) };
   }
 
   #adjust(): ParsedOperation {
@@ -219,6 +242,19 @@ class LineParser {
     };
   }
 
+  #block(): ParsedOperation {
+    const policy = this.#policy();
+    const key = this.values.text();
+    const forMs = this.values.integer(0);
+    if (!policy.block) throw new ProtocolError('Expected a policy with a block');
+    const { store } = this;
+    const givenMs = this.#givenMs;
+    return (results, nowMs) => {
+      store.blockSync?.(policy, keyText(key), forMs, givenMs ?? nowMs);
+      results.push(0);
+    };
+  }
+
   #inspect(): ParsedOperation {
     const policy = this.#policy();
     const params = this.#params(policy);
@@ -232,7 +268,10 @@ class LineParser {
   }
 }
 
-/** Throws if the store could not compute with these numbers, or if the key is invalid. */
+/**
+ * Throws if the key is invalid, the cost exceeds the capacity, or limit x window is not a safe
+ * integer.
+ */
 function checkParams({ limit, capacity, windowMs }: LimitParams, key: string, cost: number): void {
   keyText(key);
   if (cost > capacity)
@@ -242,7 +281,10 @@ function checkParams({ limit, capacity, windowMs }: LimitParams, key: string, co
   throw expected('ERR_LIMIT_TOO_LARGE', 'limit x window to be at most 2^53 - 1', product);
 }
 
-/** Does not validate the cost: the limit may have been lowered since the charge. */
+/**
+ * Throws if the key or the limit of an adjustment is invalid. Does not validate the cost, because
+ * the limit may have been lowered since the charge.
+ */
 function checkAdjustment({ params, charge }: Adjustment): void {
   checkParams(params, charge.key, 0);
 }
@@ -255,10 +297,14 @@ function addResult(
   nowMs: number,
 ): void {
   if (id !== undefined) results.push(result.client ?? '');
-  // Avoids creating `result.limits` for a single limit.
+  // For a single limit, avoids the list that the getter `result.limits` creates.
   const all = limits.length === 1 ? [result] : result.limits;
-  for (const { limit, retryAfterMs, remaining, resetAfterMs, atMs } of all) {
+  for (let at = 0; at < all.length; at++) {
+    const { limit, retryAfterMs, remaining, resetAfterMs, atMs, fence, blockedUntilMs } = all[at];
     if (id !== undefined) results.push(limit);
     results.push(retryAfterMs, remaining, resetAfterMs, atMs - nowMs);
+    const { policy } = limits[at];
+    if (isConcurrency(policy)) results.push(fence ?? 0);
+    else if (policy.block) results.push(blockedUntilMs ?? 0);
   }
 }

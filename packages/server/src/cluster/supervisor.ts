@@ -1,8 +1,8 @@
 /**
  * The parent process of `--workers`. Starts the workers and the store process, accepts connections
- * and hands them to the workers. Reloads the configuration and sends it, and changes made through
- * the API, to all workers. Kills child processes that hang, and replaces those that exit. If the
- * supervisor itself exits, all child processes exit.
+ * and hands them to the workers. Reloads the configuration. Sends the new configuration and changes
+ * made through the API to all workers. Kills child processes that hang, and replaces child
+ * processes that exit. If the supervisor itself exits, all child processes exit.
  */
 import type { ReloadOptions, ReloadReport } from '../configuration.ts';
 import { EvictionLog } from '../observe/eviction-log.ts';
@@ -30,7 +30,7 @@ const MAX_ACCEPT_MS = 1000;
 
 export interface WorkersOptions extends SharedStateOptions {
   readonly settings: Settings;
-  /** Receives the log lines of the workers. Default: they write to standard output. */
+  /** Receives the log lines of the workers. Default: workers write to standard output. */
   readonly logTo?: LogLineWriter;
 }
 
@@ -49,7 +49,7 @@ export class Supervisor {
   #listeners: Listeners = {};
   /** Settles when the running reload is complete. */
   #reloading: Promise<unknown> = Promise.resolve();
-  /** The reload after the running one. All requests during the running one share it. */
+  /** The reload after the running one. All calls during the running reload share it. */
   #nextReload: Promise<ReloadOutcome> | undefined = undefined;
   /** Whether the next reload is skipped if the files have not changed. */
   #isNextIfChanged = true;
@@ -152,7 +152,7 @@ export class Supervisor {
     }
   }
 
-  /** Creates the slot of a worker: start, state and connections of each worker in it. */
+  /** Creates the slot that starts a worker, and its replacement if the worker exits. */
   #slotFor(slot: number): ProcessSlot<WorkerHandle> {
     return new ProcessSlot<WorkerHandle>({
       name: 'worker',
@@ -191,13 +191,13 @@ export class Supervisor {
     return worker;
   }
 
-  /** Reads the files once for all workers. If they are invalid, the old configuration stays. */
+  /** Reads the files once for all workers. If a file is invalid, the old configuration stays. */
   async reload(options: ReloadOptions = {}): Promise<ReloadReport> {
     const outcome = await this.#reload(options);
     return { ok: outcome.problems.length === 0, ...outcome };
   }
 
-  /** Reloads run one after the other. All requests during a reload share the next one. */
+  /** Reloads run one after the other. All calls during a reload share the next reload. */
   #reload({ ifChanged = false }: ReloadOptions): Promise<ReloadOutcome> {
     this.#isNextIfChanged &&= ifChanged;
     if (this.#nextReload !== undefined) return this.#nextReload;
@@ -218,7 +218,8 @@ export class Supervisor {
 
   /** Sends a change to all workers. Rejects if the change itself was rejected. */
   async #publish(name: ApiChangeName, { change, error }: AppliedChange): Promise<ApiChangeResult> {
-    // Also sent to the worker that made it: a change of another worker may have been applied first.
+    // The change is also sent to the worker that made it. That worker may have applied changes of
+    // other workers in a different order.
     await this.#sendToAll(name, ({ rpc }) => rpc.call(name, change, CALL_TIMEOUT_MS.change));
     if (error !== undefined) throw error;
     return { isSaved: await this.#sharedState.saved() };
@@ -245,7 +246,7 @@ export class Supervisor {
     const sent = this.#workers.map(async (worker) => {
       const { isServing, slot } = worker;
       const confirmed = send(worker).catch((err) => {
-        // If the worker has exited, that is logged, and its replacement has the new state.
+        // If the worker has exited, its slot logs the exit, and its replacement has the new state.
         if (!isServing || this.#slots[slot - 1].child !== worker) return;
         this.#log.warn({ err, worker: slot, change }, 'worker did not confirm a change');
       });

@@ -1,8 +1,8 @@
 /**
- * A worker as seen by the supervisor, which runs this code. The supervisor sends it the
- * configuration, changes and connections; the worker confirms each. A connection stays open in the
- * supervisor until it is confirmed, so that another worker can serve it if this one exits. `Child`
- * describes what happens if the worker hangs.
+ * A worker as seen by the supervisor, which runs this code. The supervisor sends the configuration,
+ * changes and connections to the worker, which confirms each. A connection stays open in the
+ * supervisor until the worker confirms it. If the worker exits before, another worker can serve the
+ * connection. `Child` describes what happens if the worker hangs.
  */
 import type { ChildProcess } from 'node:child_process';
 import { createInterface } from 'node:readline';
@@ -20,12 +20,12 @@ import { CALL_TIMEOUT_MS, type ReloadOutcome, STORE_FD, type StartParameters } f
 
 const PROGRAM = fileURLToPath(new URL('./worker-main.js', import.meta.url));
 
-/** How long after the drain timeout a worker is killed if it has not exited. */
+/** A worker that has not exited this long after the drain timeout is killed. */
 const GRACE_MS = 2000;
 
-/** A worker with this many unconfirmed connections gets no further one. */
+/** A worker with this many unconfirmed connections gets no further connections. */
 const MAX_UNCONFIRMED = 16;
-/** A worker with a connection that is unconfirmed for longer than this gets no further one. */
+/** If a connection stays unconfirmed for this long, its worker gets no further connections. */
 const MAX_CONFIRM_MS = 100;
 
 /** Receives log lines, for example to format them for a terminal. */
@@ -98,14 +98,14 @@ export class WorkerHandle extends Child implements ConnectionTarget {
     });
   }
 
-  /** Sends slices one by one: many at once would block the worker's event loop. */
+  /** Sends slices one by one, because many at once would block the worker's event loop. */
   async #sendConfig(config: Config): Promise<void> {
     for (const slice of slicesOf(config)) {
       await this.rpc.call('slice', slice, CALL_TIMEOUT_MS.start);
     }
   }
 
-  /** Runs `work` when all earlier ones are complete. */
+  /** Runs `work` when the work of all earlier calls is complete. */
   #inOrder(work: () => Promise<void>): Promise<void> {
     const done = this.#sending.then(work);
     this.#sending = done.catch(() => {});

@@ -1,8 +1,8 @@
 /**
- * Runs in a worker process: the service of one process, which receives its connections and its
- * configuration from the supervisor. Reports changes made through its API to the supervisor, and
- * sends checks to the store process (`ReconnectingStore`) or to Redis. If the store process hangs
- * or exits, the failure policy decides. If the supervisor exits, the worker exits.
+ * Runs in a worker process: a service that receives its connections and its configuration from the
+ * supervisor. The worker reports changes made through its API to the supervisor. It sends checks to
+ * the store process (`ReconnectingStore`) or to Redis. If the store process hangs or exits, the
+ * failure policy decides. If the supervisor exits, the worker exits.
  */
 import { Socket } from 'node:net';
 import { SluiceError } from 'sluice';
@@ -38,9 +38,9 @@ import { type Port, RpcChannel } from './rpc-channel.ts';
 import { parseOverrideChange, withoutSource } from './shared-state.ts';
 
 /**
- * Minimum deadline for checks by the store process. The default of `deadlineMs`, 15 ms, is for a
- * remote server. The store process decides within microseconds, but may have to wait for CPU time.
- * Waiting is better than a fallback decision then.
+ * Minimum deadline for checks by the store process. The default of `deadlineMs`, 15 ms, is meant
+ * for a remote server. The store process decides within microseconds, but may have to wait for CPU
+ * time. A late decision is then better than a fallback decision.
  */
 const MIN_DEADLINE_MS = 100;
 
@@ -53,8 +53,8 @@ class WorkerListeners implements ConnectionSource {
     this.#listeners = listeners;
     process.on('message', (message: unknown, socket: unknown) => {
       if (!isRecord(message) || message.kind !== 'connection') return;
-      // Confirms before it reads anything: the supervisor hands unconfirmed connections of a worker
-      // that exits to another one.
+      // Confirms before it reads from the socket. If this worker exits before the confirmation, the
+      // supervisor hands the connection to another worker, which can still read all data.
       process.send?.({ kind: 'received', id: message.id }, () => {});
       if (!(socket instanceof Socket)) return;
       const receive = this.#receivers.get(message.listener);
@@ -78,7 +78,7 @@ class WorkerGroup implements ProcessGroup {
   readonly #handlers = new Map<string, (detail: unknown) => unknown>();
   #configuration: Configuration | undefined = undefined;
   #decisionService: DecisionService | undefined = undefined;
-  /** Outcomes of reloads that `load` has not returned yet. */
+  /** Outcomes of reloads that the supervisor has sent and `load` has not yet returned. */
   readonly #outcomes: (readonly [outcome: ReloadOutcome, config: Config])[] = [];
   #syncing: Promise<unknown> = Promise.resolve();
   isSaved: boolean;
@@ -224,7 +224,7 @@ class WorkerProcess {
       ? this.#storeProcess(settings)
       : openStore(settings, storeListeners(log));
     this.#group = group;
-    // Set before it resolves, so that changes that arrive during the start wait for it.
+    // `#service` is set before the service has started: changes that arrive meanwhile wait for it.
     this.#service = Promise.resolve(open).then((store) =>
       startService({ settings, store, log, config, load: group.load, group }),
     );
@@ -237,7 +237,10 @@ class WorkerProcess {
     return config;
   }
 
-  /** Delays a change until the service runs. Changes before `start` are in its parameters. */
+  /**
+   * Runs `work`, which applies a change, when the service has started. Ignores changes before the
+   * call `start`, because the parameters of `start` include them.
+   */
   async #whenServing(work: () => unknown): Promise<unknown> {
     if (this.#service === undefined) return undefined;
     await this.#service;
@@ -266,7 +269,7 @@ class WorkerProcess {
 
 /** Serves until the supervisor sends `stop` or exits. */
 export function runWorker(): void {
-  // Ctrl-C in a terminal sends SIGINT to all processes. The supervisor handles it for all.
+  // Ctrl-C in a terminal sends SIGINT to all processes. Only the supervisor handles signals.
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => {});
   exitWithSupervisor();
   new WorkerProcess(new RpcChannel(process as Port), process.argv.includes('store'));

@@ -1,25 +1,25 @@
-/** All declared policies by name: those of `policies`, and one for each limit of a domain. */
+/** All declared policies by name: the entries of `policies`, and one for each limit of a domain. */
 import { choiceText } from '../expectation.ts';
 import { didYouMean } from './did-you-mean.ts';
 import type { PolicyConfig } from './model.ts';
 import type { CheckedPolicy } from './parse-policy.ts';
 import type { Value } from './value.ts';
 
-/** Suggestions compare the name with all others, so their number is bounded. */
+/** Maximum number of suggestions: each compares the unknown name with all declared names. */
 const MAX_SUGGESTIONS = 100;
 
 export class DeclaredPolicies {
-  /** Undefined for a policy that is declared, but invalid. */
+  /** The value is undefined for a policy that is declared, but invalid. */
   readonly #policies = new Map<string, CheckedPolicy | undefined>();
   #isComplete = true;
   #misses = 0;
 
-  /** Stops reports of unknown names: a file that could not be read may declare them. */
+  /** Stops `find` from reporting unknown names: a file that could not be read may declare them. */
   markIncomplete(): void {
     this.#isComplete = false;
   }
 
-  /** Returns whether the name was free. */
+  /** Adds a policy. Returns false if the name is already declared. */
   add(name: string, policy: CheckedPolicy | undefined): boolean {
     if (this.#policies.has(name)) return false;
     this.#policies.set(name, policy);
@@ -34,7 +34,7 @@ export class DeclaredPolicies {
     return [...this.#policies.values()].flatMap((each) => (each === undefined ? [] : each.config));
   }
 
-  /** Returns the policy of a name; reports the name at `value` if no policy has it. */
+  /** Returns the policy with this name. If there is none, reports a problem at `value`. */
   find(name: string | undefined, value: Value): CheckedPolicy | undefined {
     if (name === undefined || this.#policies.has(name)) return this.#policies.get(name ?? '');
     if (!this.#isComplete) return undefined;

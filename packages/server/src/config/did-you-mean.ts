@@ -1,2 +1,2 @@
-/** Suggestions for misspelt names, which the library makes for its options too. */
+/** Suggestions for misspelt names. The library also uses them for its options. */
 export { closestName, didYouMean } from 'sluice/engine';

@@ -1,7 +1,7 @@
 /**
- * Parses values by a zod schema and reports each problem at its line and column. Maps and lists are
- * walked here, so that one problem does not hide others; zod parses the scalars. The text of a
- * message comes from the schema (`expectation.ts`).
+ * Parses values by a zod schema and reports each problem at its line and column. This module walks
+ * maps and lists itself, so that one problem does not hide others. Zod parses the scalars. The text
+ * of a message comes from the schema (`expectation.ts`).
  */
 import type { z } from 'zod';
 import { expectationOf, short } from '../expectation.ts';
@@ -54,7 +54,10 @@ function parse(value: Value, schema: z.core.$ZodType): unknown {
   }
 }
 
-/** A union has at most one option for lists and one for maps; zod chooses among scalars. */
+/**
+ * Parses a value by the option for its kind. A union has at most one option for lists and one for
+ * maps. Among several options for scalars, zod chooses.
+ */
 function parseUnion(
   value: Value,
   schema: z.core.$ZodType,
@@ -85,7 +88,7 @@ function parseList(value: Value, schema: z.ZodArray): unknown {
   return parsed === undefined || parsed.includes(INVALID) ? INVALID : parsed;
 }
 
-/** Returns the items of a list. If it is not a list or too short or long, reports a problem. */
+/** Returns the items of a list. Reports a problem if it is not a list, too short or too long. */
 export function itemsOf(
   value: Value,
   schema: z.ZodArray,
@@ -144,17 +147,17 @@ export function fieldsOf<S extends Shape>(
   return undefined;
 }
 
-/** The fields of a map that an object schema describes. `owner` is the map's name in messages. */
+/** The fields of a map, parsed by an object schema. `owner` is the name of the map in messages. */
 export class Fields<S extends Shape> {
   readonly #map: Value;
   readonly #shape: S;
   readonly #owner: string;
   readonly #values: Map<string, Value>;
-  /** Fields that are probably misspelt as unknown keys. They are not reported as missing. */
+  /** Fields for which an unknown key is probably a misspelling. Not reported as missing. */
   readonly #misspelt = new Set<string>();
   #isValid = true;
 
-  /** Reports unknown keys. */
+  /** Reports each unknown key as a problem. */
   constructor(map: Value, schema: z.ZodObject<S>, owner: string) {
     this.#map = map;
     this.#shape = schema.shape;
@@ -174,12 +177,12 @@ export class Fields<S extends Shape> {
     this.#isValid = false;
   }
 
-  /** Whether no field that was read is invalid, and no key unknown. */
+  /** Whether all keys are known, and all fields that were read so far are valid. */
   get isValid(): boolean {
     return this.#isValid;
   }
 
-  /** Returns the value of a field, to report problems there. */
+  /** Returns the unparsed value of a field, for example to report a problem at its position. */
   at(name: keyof S & string): Value {
     return this.#values.get(name) ?? this.#map.missing(labelIn(this.#owner)(name));
   }
@@ -193,7 +196,7 @@ export class Fields<S extends Shape> {
     return undefined;
   }
 
-  /** Returns an optional field that is required here. */
+  /** Returns a parsed field. Reports a problem if the field is missing, even if it is optional. */
   require<Name extends keyof S & string>(name: Name): Present<S[Name]> | undefined {
     const value = this.at(name);
     if (!value.isMissing) return this.read(name);

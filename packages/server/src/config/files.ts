@@ -1,7 +1,7 @@
 /**
- * Reads configuration files as bytes, with a fingerprint of exactly these bytes: a change during
- * parsing shows in the next fingerprint. Reading has a deadline. A file system that does not
- * respond blocks at most one of Node's four threads, however often the files are read.
+ * Reads configuration files as bytes, with a fingerprint of exactly these bytes. If a file changes
+ * while it is parsed, the next fingerprint differs. Reading has a deadline. If the file system does
+ * not respond, repeated reads block at most one of the four threads that Node has for files.
  */
 import { createHash, type Hash } from 'node:crypto';
 import { readdir, stat } from 'node:fs/promises';
@@ -13,27 +13,27 @@ import { MAX_FILE_BYTES } from './source.ts';
 /** Deadline for all files together. */
 export const READ_DEADLINE_MS = 10_000;
 
-/** A file with its content, or why it could not be read. */
+/** A file with its content, or with the reason why it could not be read. */
 export interface ConfigFile {
   readonly path: string;
   readonly bytes?: Uint8Array;
-  /** Reads "Expected ..., got ...". */
+  /** Has the form "Expected ..., got ...". */
   readonly problem?: string;
 }
 
 export interface ConfigFiles {
   readonly files: readonly ConfigFile[];
-  /** A hash of the contents. That a file cannot be read counts as its content. */
+  /** A hash of all paths, contents and problems. */
   readonly fingerprint: string;
 }
 
 export interface ReadOptions {
   readonly deadlineMs?: number;
-  /** Reads one file; tests replace it. */
+  /** Reads one file. Tests replace this function. */
   readonly readFile?: (path: string, maxBytes: number) => Promise<Uint8Array>;
 }
 
-/** Reads that missed their deadline and are still pending, by their paths. */
+/** Pending reads that missed their deadline, by their paths. */
 const unresponsive = new Map<string, Promise<unknown>>();
 
 /** Reads files, and the `*.yaml` and `*.yml` of folders in order of their names. Never rejects. */
@@ -105,13 +105,13 @@ async function fileAt(
   }
 }
 
-/** Each length is hashed before its content, so that different lists have different hashes. */
+/** Hashes the length before each text, so that `ab` + `c` and `a` + `bc` have different hashes. */
 function addTo(hash: Hash, { path, bytes, problem = '' }: ConfigFile): void {
   for (const content of [path, bytes ?? '', problem]) {
     hash.update(`${content.length}:`).update(content);
   }
 }
 
-/** Returns `ENOENT: no such file or directory`, without the path: messages begin with it. */
+/** Returns the cause, such as `ENOENT: no such file or directory`, without the path. */
 const causeOf = (error: unknown): string =>
   (error as Error).message.replace(/, \w+(?: '.*')?$/, '');

@@ -1,19 +1,19 @@
 /**
- * Warnings about keys that clients choose. A client that sends a new API key with each request has
- * a new counter each time, unless a limit by address counts it as well.
+ * Finds keys that clients can choose, for warnings. A client that sends a new API key with each
+ * request gets a new counter each time, unless a limit by address also applies to its requests.
  */
 import type { KeySource, RequestMatch, RuleConfig, RuleLimit } from './model.ts';
 
-const CHOSEN: ReadonlySet<KeySource['from']> = new Set(['header', 'cookie', 'query']);
+const CLIENT_CHOSEN: ReadonlySet<KeySource['from']> = new Set(['header', 'cookie', 'query']);
 
 const sourcesOf = ({ key }: RuleLimit): readonly KeySource[] =>
   key.flatMap(({ sources }) => sources);
 
-const isChosen = (limit: RuleLimit): boolean =>
-  sourcesOf(limit).some(({ from }) => CHOSEN.has(from));
+const isClientChosen = (limit: RuleLimit): boolean =>
+  sourcesOf(limit).some(({ from }) => CLIENT_CHOSEN.has(from));
 
 const isByAddress = (limit: RuleLimit): boolean =>
-  !isChosen(limit) && sourcesOf(limit).some(({ from }) => from === 'address');
+  !isClientChosen(limit) && sourcesOf(limit).some(({ from }) => from === 'address');
 
 const hasAddressLimit = ({ limits }: RuleConfig): boolean => limits.some(isByAddress);
 
@@ -23,8 +23,10 @@ const isForAll = ({ match }: RuleConfig): boolean =>
 const FIELDS = ['path', 'method', 'host', 'headers'] as const satisfies (keyof RequestMatch)[];
 
 /**
- * Returns the limits with keys that clients choose, where no limit by address applies to the same
- * requests: in the rule itself, or in a rule for all requests that `continue` leads from or to.
+ * Returns the limits with client-chosen keys for which no limit by address applies to the same
+ * requests. Such a limit can be in the same rule, or in a rule for all requests. A rule for all
+ * requests counts if it is earlier and has `continue`, or if it is later and this rule has
+ * `continue`.
  */
 export function unguardedLimits(rules: readonly RuleConfig[]): readonly RuleLimit[] {
   const requests = rules.filter(({ match }) => match.kind === 'request');
@@ -32,18 +34,18 @@ export function unguardedLimits(rules: readonly RuleConfig[]): readonly RuleLimi
   const lastGuard = guards.lastIndexOf(true);
   let isGuarded = false;
   return requests.flatMap((rule, at) => {
-    const isFine = isGuarded || hasAddressLimit(rule) || (rule.goOn && at < lastGuard);
+    const hasGuard = isGuarded || hasAddressLimit(rule) || (rule.goOn && at < lastGuard);
     isGuarded ||= guards[at] && rule.goOn;
-    return isFine ? [] : rule.limits.filter(isChosen);
+    return hasGuard ? [] : rule.limits.filter(isClientChosen);
   });
 }
 
 const ADDRESS_LIKE = /^[\da-f]*\\?[:.][\da-f:.\\]*(?:\/\d+)?\*?$/i;
 
-/** Whether an override names an address without its source. */
+/** Whether the key of an override is an address without the prefix `address:`. */
 export const isBareAddress = (key: string): boolean => ADDRESS_LIKE.test(key);
 
-/** Returns the names of policies under which a rule counts by address. */
+/** Returns the names of policies that a rule uses with a key by address. */
 export function policiesByAddress(rules: readonly RuleConfig[]): ReadonlySet<string> {
   const limits = rules.flatMap((rule) => rule.limits);
   const byAddress = limits.filter((limit) =>

@@ -1,17 +1,20 @@
 /**
  * Finds requests and descriptors to which rules with `continue` apply more limits than a check can
- * have. For each rule, an example request is constructed that matches it, and the rules are applied
- * from the top. Open properties of the example, such as its method, are chosen so that more rules
- * match.
+ * have. For each rule, constructs an example request that matches the rule, and applies all rules
+ * to it from the top. Properties that are still open, such as the method, are set so that more
+ * rules match.
  */
 import { MAX_LIMITS } from 'sluice/engine';
 import { matchesWildcard } from '../wildcard.ts';
 import type { DescriptorMatch, RequestMatch, RuleConfig } from './model.ts';
 
-/** Maximum number of comparisons, about 50 ms. Beyond it, the request itself is rejected. */
+/**
+ * Maximum number of comparisons, about 50 ms. With more, nothing is found here, and a request with
+ * too many limits is rejected when it arrives.
+ */
 const MAX_STEPS = 100_000;
 
-/** Properties of a request, or entries of a descriptor; missing ones are still open. */
+/** Properties of a request, or entries of a descriptor. Missing properties are still open. */
 type Example = ReadonlyMap<string, string>;
 
 /** Returns the rule that exceeds the maximum number of limits; undefined if none is found. */
@@ -35,7 +38,7 @@ export function ruleWithTooManyLimits(rules: readonly RuleConfig[]): RuleConfig 
   return undefined;
 }
 
-/** Only rules of the same group can match the same request or descriptor. */
+/** Returns the group of a rule. Rules of different groups never match the same request. */
 const groupOf = (match: RequestMatch | DescriptorMatch): string =>
   match.kind === 'request'
     ? ''
@@ -48,7 +51,7 @@ function applyRules(rules: readonly RuleConfig[], start: Example): RuleConfig | 
   for (const rule of rules) {
     const next = extended(example, rule.match);
     if (next === undefined) continue;
-    // Where the example is open, it is chosen not to match a rule without `continue`.
+    // A rule without `continue` would end the search, so open properties are set not to match it.
     if (!rule.goOn && next.size > example.size) continue;
     example = next;
     for (const { policy, key } of rule.limits) limits.add(JSON.stringify([policy, key]));
@@ -58,7 +61,10 @@ function applyRules(rules: readonly RuleConfig[], start: Example): RuleConfig | 
   return undefined;
 }
 
-/** Returns the example with the properties that a match requires; undefined on a contradiction. */
+/**
+ * Returns the example with the open properties that a match requires. Returns undefined if the
+ * example has a property that does not match.
+ */
 function extended(example: Example, match: RequestMatch | DescriptorMatch): Example | undefined {
   const missing: [string, string][] = [];
   for (const [name, patterns] of requirementsOf(match)) {

@@ -5,7 +5,7 @@ import { fingerprintOf, loadConfig } from './load.ts';
 import { ConfigError } from './model.ts';
 import { type ConfigSlice, slicesOf } from './slices.ts';
 
-// On Linux, priorities are per thread: requests are served first while a large file is parsed.
+// On Linux, a priority applies to one thread. With a low priority, parsing does not delay requests.
 const LOW_PRIORITY = 10;
 if (process.platform === 'linux') setPriority(LOW_PRIORITY);
 

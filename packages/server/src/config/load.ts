@@ -7,7 +7,7 @@ import type { ConfigText } from './source.ts';
 
 /**
  * Loads files, and the `*.yaml` and `*.yml` of folders in order of their names. Rejects with a
- * `ConfigError` that has the problems of all files, including those that cannot be read.
+ * `ConfigError` that has the problems of all files, including files that cannot be read.
  */
 export async function loadConfig(paths: readonly string[]): Promise<Config> {
   const problems = new Problems();
@@ -25,7 +25,7 @@ export async function loadConfig(paths: readonly string[]): Promise<Config> {
 
 const fingerprints = new WeakMap<Config | ConfigError, string>();
 
-/** Returns the fingerprint of the bytes that were parsed; undefined if they came from no file. */
+/** Returns the fingerprint of the files; undefined if the configuration was not read from files. */
 export const fingerprintOf = (loaded: Config | ConfigError): string | undefined =>
   fingerprints.get(loaded);
 

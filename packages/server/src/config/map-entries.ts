@@ -1,15 +1,15 @@
-/** The entries of a YAML map, with `<<` merged in and repeated keys reported. */
+/** Reads the entries of a YAML map. Merges the maps of `<<` keys and reports repeated keys. */
 import { isMap, isScalar, isSeq, type Node, type Scalar, type YAMLMap } from 'yaml';
 import { short } from '../expectation.ts';
 import { type Source, startOf } from './source.ts';
 
 export interface MapEntry {
-  /** The offset of the key. */
+  /** The offset of the key in the file. */
   readonly at: number;
   readonly value: unknown;
 }
 
-/** Returns a map's entries by key. Merged entries come last and override nothing. */
+/** Returns the entries of a map by key. Entries merged by `<<` come last and override nothing. */
 export function entriesOf(source: Source, map: YAMLMap, level: number): Map<string, MapEntry> {
   const entries = new Map<string, MapEntry>();
   collect(source, map, entries, level);

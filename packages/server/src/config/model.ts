@@ -4,18 +4,18 @@
  */
 import type { PolicyOptions } from 'sluice';
 
-/** Counters belong to the name of a policy, so they survive a change of its limit. */
+/** A policy. Counters belong to its name, so they survive a change of the limit. */
 export interface PolicyConfig {
   readonly name: string;
-  /** The limit is a number: limits of single keys are overrides. */
-  readonly options: PolicyOptions & { readonly limit: number };
+  /** The limit is always a number, because limits of single keys are overrides. */
+  readonly options: PolicyOptions & ({ readonly limit: number } | { readonly concurrency: number });
   /** Shadow mode: decisions are reported, but not enforced. */
   readonly shadow: boolean;
 }
 
 /**
- * A part of a key. The first source with a value is used. If none has a value the part is empty,
- * so that all such requests share one key.
+ * A part of a key. The first source with a value is used. If no source has a value, the part is
+ * empty, so all requests without a value share one key.
  */
 export interface KeyPart {
   readonly sources: readonly KeySource[];
@@ -32,7 +32,7 @@ export type KeySource =
 export interface RuleLimit {
   readonly policy: string;
   readonly key: readonly KeyPart[];
-  /** Default 1. Not together with `operation`. */
+  /** Default 1. Not set if `operation` is set. */
   readonly cost?: number;
   /** The name of one of the policy's costs. */
   readonly operation?: string;
@@ -41,8 +41,8 @@ export interface RuleLimit {
 }
 
 /**
- * Requests that a rule applies to. All fields have to match. `*` in a text matches any characters;
- * in a path it stops at `/`, and `**` does not.
+ * The requests that a rule applies to. All fields have to match. `*` matches any characters. In a
+ * path, `*` stops at the next `/`, and `**` does not.
  */
 export interface RequestMatch {
   readonly kind: 'request';
@@ -62,17 +62,20 @@ export interface DescriptorMatch {
   readonly entries: Readonly<Record<string, string>>;
 }
 
-/** The first rule that matches applies. With `goOn`, later rules can apply as well. */
+/** A rule. The first rule that matches applies. If it has `goOn`, later rules can apply as well. */
 export interface RuleConfig {
   readonly name: string;
   readonly match: RequestMatch | DescriptorMatch;
-  /** Checked together: all are charged, or none. An empty list means unlimited. */
+  /** Decided atomically: all limits are charged, or none. An empty list means unlimited. */
   readonly limits: readonly RuleLimit[];
-  /** Whether later rules add their limits. */
+  /** Whether later rules add their limits: `continue` in the file. */
   readonly goOn: boolean;
 }
 
-/** Largest limit of an override: entries have 32 bits unless the limit of the policy needs more. */
+/**
+ * Maximum limit of an override. Entries of a sliding log have 32 bits, unless the limit of the
+ * policy needs more.
+ */
 export const MAX_OVERRIDE = 2 ** 31 - 1;
 
 /** The limit of one key, or of all keys that a pattern with `*` matches. */
@@ -94,9 +97,9 @@ export interface DomainConfig {
 
 export interface DescriptorConfig {
   readonly key: string;
-  /** `*` matches any characters. Without a value: any value, each with its own counter. */
+  /** `*` matches any characters. If undefined, any value matches and has its own counter. */
   readonly value?: string;
-  /** Whether all values that match the `*` share one counter, here and in children. */
+  /** Whether all values that match the `*` share one counter, also in child descriptors. */
   readonly shared?: boolean;
   readonly limit?: DescriptorLimit;
   readonly descriptors: readonly DescriptorConfig[];
@@ -105,7 +108,7 @@ export interface DescriptorConfig {
 }
 
 interface NamedLimit {
-  /** The name that `replaces` elsewhere refers to. */
+  /** The name by which `replaces` of other limits refers to this limit. */
   readonly name?: string;
   readonly replaces: readonly string[];
 }
@@ -116,7 +119,10 @@ interface EnforcedLimit extends NamedLimit {
   readonly quota?: boolean;
 }
 
-/** `requests_per_unit: 0` is `blocked`: the library has no limit of 0, so no store is called. */
+/**
+ * The limit of a descriptor. `requests_per_unit: 0` becomes `blocked`, which is decided without the
+ * store, because the library has no limit of 0.
+ */
 export type DescriptorLimit =
   | (NamedLimit & { readonly unlimited: true })
   | (EnforcedLimit & {
@@ -125,9 +131,9 @@ export type DescriptorLimit =
       readonly policy: string;
     })
   | (EnforcedLimit & {
-      /** All requests are denied, including those of cost 0. */
+      /** All requests are denied, including requests of cost 0. */
       readonly blocked: true;
-      /** For reports only; it is not among `policies`. */
+      /** A name for reports only. It is not among `policies`. */
       readonly policy: string;
       readonly windowMs: number;
       readonly shadow: boolean;
@@ -136,12 +142,12 @@ export type DescriptorLimit =
 /** The configuration of all files. */
 export interface Config {
   readonly files: readonly string[];
-  /** Those under `policies`, and one for each limit of a domain. */
+  /** The entries of `policies`, and one policy for each limit of a domain. */
   readonly policies: readonly PolicyConfig[];
   readonly rules: readonly RuleConfig[];
   readonly domains: readonly DomainConfig[];
   readonly overrides: readonly OverrideConfig[];
-  /** Valid, but probably mistakes, such as keys that clients can choose. */
+  /** Warnings about valid values that are probably mistakes, such as keys that clients choose. */
   readonly warnings: readonly ConfigProblem[];
   /** Settings in the file, by their names in `settings.ts`, as written. */
   readonly settings: Readonly<Record<string, unknown>>;
@@ -152,7 +158,7 @@ export interface ConfigProblem {
   readonly file: string;
   readonly line: number;
   readonly column: number;
-  /** Reads "Expected ..., got ...". */
+  /** Has the form "Expected ..., got ...". */
   readonly message: string;
 }
 
@@ -160,7 +166,7 @@ export interface ConfigProblem {
 export const problemText = ({ file, line, column, message }: ConfigProblem): string =>
   `${file}:${line}:${column}: ${message}`;
 
-/** All problems of the files. The configuration in use is unchanged. */
+/** Thrown with all problems of the files. The configuration in use is unchanged. */
 export class ConfigError extends Error {
   constructor(readonly problems: readonly ConfigProblem[]) {
     super(problems.map(problemText).join('\n'));

@@ -1,6 +1,7 @@
 /**
- * Parses domains of envoyproxy/ratelimit, unchanged: trees of descriptors. Each limit becomes a
- * policy that is named by its path, as in that project's statistics.
+ * Parses domains in the format of envoyproxy/ratelimit, which are trees of descriptors. Each limit
+ * becomes a policy whose name is the path of its descriptor, as in the statistics of
+ * envoyproxy/ratelimit.
  */
 import { createHash } from 'node:crypto';
 import { short } from '../expectation.ts';
@@ -23,7 +24,7 @@ export class DomainParser {
     this.#policies = policies;
   }
 
-  /** Parses a file of its own, or an entry of `domains`. `owner` is empty for a file. */
+  /** Parses a domain: a whole file, where `owner` is empty, or an entry of `domains`. */
   parse(value: Value, file: string, owner?: string): DomainConfig | undefined {
     const fields = fieldsOf(value, domain, owner);
     if (fields === undefined) return undefined;
@@ -44,11 +45,11 @@ export class DomainParser {
     return items.flatMap((item) => this.#descriptor(item, path, seen) ?? []);
   }
 
-  /** `seen` has the keys and values of the descriptors before it in the same list. */
+  /** Parses a descriptor. `seen` has the keys and values of earlier descriptors in the list. */
   #descriptor(item: Value, parentPath: string, seen: Set<string>): DescriptorConfig | undefined {
     const fields = fieldsOf(item, descriptor);
     const key = fields?.read('key');
-    // An empty value counts as none.
+    // An empty value counts as missing.
     const value = fields?.read('value') || undefined;
     if (fields === undefined || key === undefined) return undefined;
     const step = value === undefined ? key : `${key}_${value}`;
@@ -142,7 +143,7 @@ function checkReplaced(
   }
 }
 
-/** envoyproxy/ratelimit accepts a number of requests beside `unlimited`, and ignores it. */
+/** Fields allowed beside `unlimited`. Like envoyproxy/ratelimit, ignores `requests_per_unit`. */
 const BESIDE_UNLIMITED: readonly string[] = ['unlimited', 'name', 'replaces', 'requests_per_unit'];
 
 function rejectBesideUnlimited(fields: LimitFields, owner: string): void {
@@ -152,7 +153,7 @@ function rejectBesideUnlimited(fields: LimitFields, owner: string): void {
   }
 }
 
-/** Returns whether Sluice's field is set, instead of that of envoyproxy/ratelimit. */
+/** Returns whether Sluice's field `own` is set. Reports a problem if both fields are set. */
 function isPreferred(
   fields: LimitFields,
   own: 'limit' | 'window',
@@ -169,7 +170,10 @@ function isPreferred(
 const MAX_PATH_SHOWN_LENGTH = 200;
 const MAX_START_LENGTH = 100;
 
-/** Returns the path. If it is not a valid policy name: its start and a hash of all of it. */
+/**
+ * Returns the path. If the path is not a valid policy name, returns its start and a hash of the
+ * whole path.
+ */
 function policyNameOf(path: string): string {
   if (isPolicyName(path)) return path;
   const visible = path.replace(/[\p{C}\p{Zl}\p{Zp}]/gu, '?');

@@ -12,13 +12,13 @@ const REQUEST_SOURCES = [
   ...['header:NAME', 'cookie:NAME', 'query:NAME', 'text:LITERAL'],
 ];
 
-/** Returns the sources that a rule can use. */
+/** Returns the sources that a rule with this match can use, for messages. */
 function sourcesFor(match: Match): readonly string[] {
   if (match.kind === 'request') return REQUEST_SOURCES;
   return [...Object.keys(match.entries).map((name) => `descriptor:${name}`), 'text:LITERAL'];
 }
 
-/** Without a value: the client's address, or all entries of the descriptor. */
+/** Returns the parts of a key. Default: the client's address, or all entries of the descriptor. */
 export function parseKey(value: Value, match: Match): readonly KeyPart[] | undefined {
   if (value.isMissing) return defaultKey(match);
   const parts = value.isList ? itemsOf(value, keyParts) : [value];
@@ -67,7 +67,10 @@ function parseSource(text: string): KeySource | undefined {
   }
 }
 
-/** A descriptor that matches a rule has exactly the entries that the rule names. */
+/**
+ * Whether a rule with this match can use the source. A descriptor that matches has exactly the
+ * entries that the rule names.
+ */
 function isSourceFor(source: KeySource, match: Match): boolean {
   if (source.from === 'text') return true;
   if (source.from !== 'descriptor') return match.kind === 'request';

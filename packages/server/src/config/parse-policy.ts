@@ -1,15 +1,15 @@
 /** Parses policies. The library validates them; this module adds source positions. */
-import { definePolicy, type Policy, type PolicyOptions, SluiceError } from 'sluice';
+import { definePolicy, type Policy, SluiceError } from 'sluice';
 import { expectationOf } from '../expectation.ts';
 import { Fields, read } from './fields.ts';
 import type { PolicyConfig } from './model.ts';
-import { policyFields, policyName, shortPolicy } from './schema.ts';
+import { concurrencyFields, policyFields, policyName, shortPolicy } from './schema.ts';
 import { labelIn, quoted, type Value } from './value.ts';
 
 export type FixedOptions = PolicyConfig['options'];
 
 /** Returns the value in the file that sets an option of a policy. */
-export type Places = (option: keyof PolicyOptions) => Value;
+export type Places = (option: keyof FixedOptions) => Value;
 
 export interface CheckedPolicy {
   readonly config: PolicyConfig;
@@ -26,21 +26,32 @@ export function parsePolicy(name: string, value: Value): CheckedPolicy | undefin
     const options = read(value, shortPolicy);
     return options && checkedPolicy({ name, options, shadow: false }, () => value);
   }
-  const fields = new Fields(value, policyFields, value.label);
+  const fields = fieldsOf(value);
   const { shadow = false, ...options } = fields.complete() ?? {};
   if (!fields.isValid) return undefined;
   return checkedPolicy({ name, options: options as FixedOptions, shadow }, (option) =>
-    fields.at(option),
+    fields.at(option as 'costs'),
   );
+}
+
+/** Returns the fields of a concurrency limit, or of a limit per window. */
+function fieldsOf(value: Value) {
+  const names = value.entries(() => '');
+  const isHeld = names.has('concurrency') || (names.has('lease') && !names.has('limit'));
+  return isHeld
+    ? new Fields(value, concurrencyFields, value.label)
+    : new Fields(value, policyFields, value.label);
 }
 
 export const isPolicyName = (name: string): boolean => policyName.safeParse(name).success;
 
-/** The option that an error code of the library is about. */
-const OPTION_OF_CODE: Readonly<Record<string, keyof PolicyOptions>> = {
+/** By error code of the library, the option that the error is about. */
+const OPTION_OF_CODE: Readonly<Record<string, keyof FixedOptions>> = {
   ERR_INVALID_LIMIT: 'limit',
   ERR_LIMIT_TOO_LARGE: 'limit',
   ERR_INVALID_WINDOW: 'window',
+  ERR_INVALID_LEASE: 'lease',
+  ERR_INVALID_BLOCK: 'block',
   ERR_INVALID_ALGORITHM: 'algorithm',
   ERR_INVALID_BUCKETS: 'buckets',
   ERR_INVALID_BURST: 'burst',
@@ -48,10 +59,10 @@ const OPTION_OF_CODE: Readonly<Record<string, keyof PolicyOptions>> = {
   ERR_INVALID_OPTION: 'onFailure',
 };
 
-/** Has the library validate a policy; reports all that it rejects. */
+/** Returns the policy if the library accepts it. Otherwise reports every rejected option. */
 export function checkedPolicy(config: PolicyConfig, places: Places): CheckedPolicy | undefined {
   const { costs, ...options } = config.options;
-  const withoutCosts = validatePolicy(config.name, options, places);
+  const withoutCosts = validatePolicy(config.name, options as FixedOptions, places);
   if (withoutCosts === undefined) return undefined;
   const { capacity } = withoutCosts.params!;
   const excessive = Object.entries(costs ?? {}).filter(([, cost]) => cost > capacity);
@@ -65,18 +76,31 @@ export function checkedPolicy(config: PolicyConfig, places: Places): CheckedPoli
   return { config, policy: definePolicy(config.name, config.options) };
 }
 
-/** An option that is rejected is left out, and the others are validated without it. */
+/**
+ * Returns the policy if the library accepts its options. Otherwise reports the rejected option. If
+ * it is `buckets` or `burst`, validates the other options without it, to report them as well.
+ */
 function validatePolicy(name: string, options: FixedOptions, places: Places): Policy | undefined {
   try {
     return definePolicy(name, options);
   } catch (error) {
     if (!(error instanceof SluiceError)) throw error;
-    const isBurst = error.message.startsWith('Expected burst');
-    const option = isBurst ? 'burst' : OPTION_OF_CODE[error.code];
-    places(option).report(error.message);
+    const option = optionOf(error, options);
+    const value = places(option);
+    const [, field = ''] = /^Expected `(\w+)` in /.exec(error.message) ?? [];
+    (value.entries(labelIn(value.label)).get(field) ?? value).report(error.message);
     const { buckets, burst, ...needed } = options;
-    if (option === 'buckets') validatePolicy(name, burst ? { ...needed, burst } : needed, places);
-    if (option === 'burst') validatePolicy(name, needed, places);
+    if (option === 'buckets') {
+      validatePolicy(name, (burst ? { ...needed, burst } : needed) as FixedOptions, places);
+    }
+    if (option === 'burst') validatePolicy(name, needed as FixedOptions, places);
     return undefined;
   }
+}
+
+/** Returns the option that an error of the library is about. */
+function optionOf({ code, message }: SluiceError, options: FixedOptions): keyof FixedOptions {
+  if (message.startsWith('Expected burst')) return 'burst';
+  const option = OPTION_OF_CODE[code];
+  return option === 'limit' && options.concurrency !== undefined ? 'concurrency' : option;
 }

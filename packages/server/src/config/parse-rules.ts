@@ -1,5 +1,5 @@
-/** Parses `rules`: the limits of requests and descriptors. */
-import { MAX_LIMITS } from 'sluice/engine';
+/** Parses `rules`, which assign limits to requests and descriptors. */
+import { isConcurrency, MAX_LIMITS } from 'sluice/engine';
 import { choiceText } from '../expectation.ts';
 import type { DeclaredPolicies } from './declared-policies.ts';
 import { didYouMean } from './did-you-mean.ts';
@@ -30,7 +30,7 @@ export function parseRules(top: TopFields, policies: DeclaredPolicies): readonly
   for (const limit of unguardedLimits(rules)) {
     const key = context.keys.get(limit);
     key?.warn(
-      `Expected a limit with key \`address\` beside ${key.label}, got none: ` +
+      `Expected also a limit with key \`address\` for the requests of ${key.label}, got none: ` +
         'a client that makes up keys is not limited',
     );
   }
@@ -39,14 +39,14 @@ export function parseRules(top: TopFields, policies: DeclaredPolicies): readonly
 
 interface Context {
   readonly policies: DeclaredPolicies;
-  /** The first rule with each name. */
+  /** The label of the last rule with each name. */
   readonly names: Map<string, string>;
-  /** Where the key of each limit is in the file. */
+  /** The value in the file that sets the key of each limit, for warnings. */
   readonly keys: Map<RuleLimit, Value>;
 }
 
 function parseRule(item: Value, context: Context): RuleConfig | undefined {
-  // Messages about a rule name it, so its name is read first.
+  // Messages about a rule contain its name, so the name is read first.
   const { plain } = item.entries(() => '').get('name') ?? {};
   const isNamed = rule.shape.name.safeParse(plain).success && typeof plain === 'string';
   const name = isNamed ? plain : item.label;
@@ -70,7 +70,7 @@ function parseRule(item: Value, context: Context): RuleConfig | undefined {
 const isDescriptorMatch = (value: Value): boolean =>
   [...value.entries(() => '').keys()].some((name) => Object.hasOwn(descriptorMatch.shape, name));
 
-/** Without a value: all requests. */
+/** Returns the match of a rule. Default: all requests. */
 function parseMatch(value: Value, owner: string): Match | undefined {
   if (value.isMissing) return { kind: 'request' };
   if (!value.isMap) {
@@ -83,7 +83,10 @@ function parseMatch(value: Value, owner: string): Match | undefined {
     : parseRequestMatch(new Fields(value, requestMatch, where));
 }
 
-/** With an invalid match, keys are still checked if the match is about requests. */
+/**
+ * Returns the match to check keys with if `match` is invalid. Undefined if it is about descriptors,
+ * because their keys depend on the match.
+ */
 const assumedMatch = (value: Value): RequestMatch | undefined =>
   value.isMap && !isDescriptorMatch(value) ? { kind: 'request' } : undefined;
 
@@ -150,6 +153,9 @@ function parseLimit(
   const fields = fieldsOf(item, ruleLimit);
   if (fields === undefined) return undefined;
   const found = policies.find(fields.read('policy'), fields.at('policy'));
+  if (found !== undefined && isConcurrency(found.policy)) {
+    return void rejectConcurrency(found.policy.name, fields.at('policy'));
+  }
   const cost = fields.read('cost');
   const operation = fields.read('operation');
   const isCostAllowed = cost === undefined || isWithinCapacity(cost, fields.at('cost'), found);
@@ -169,6 +175,15 @@ function parseLimit(
   };
   keys.set(limit, fields.at('key'));
   return limit;
+}
+
+/** Forward-auth and Envoy's protocol only report the beginning of a request. */
+function rejectConcurrency(name: string, value: Value): void {
+  value.report(
+    `Expected ${value.label} to be a policy with a window, got ${quoted(name)} with ` +
+      '`concurrency`: a proxy does not report the end of a request, so a hold would last its ' +
+      'whole lease',
+  );
 }
 
 function isWithinCapacity(cost: number, value: Value, found: CheckedPolicy | undefined): boolean {

@@ -9,14 +9,14 @@ import type { TopFields } from './parse-rules.ts';
 import { override, SETTINGS_IN_FILE } from './schema.ts';
 import type { Value } from './value.ts';
 
-/** Returns the valid settings by name, as written. */
+/** Returns the valid settings by name, with the values as written in the file. */
 export function parseSettingsSection(top: TopFields): Readonly<Record<string, unknown>> {
   const settings: Record<string, unknown> = {};
   for (const name of SETTINGS_IN_FILE) {
     const value = top.at(fileKeyOf(name));
     if (value.isMissing) continue;
     const given = value.data;
-    // The message is not that of the schema: it hides secrets.
+    // `settingProblem` hides secrets, unlike the message that is derived from the schema.
     if (SETTINGS[name].read(given) !== undefined) settings[name] = given;
     else value.report(settingProblem(value.label, name, given));
   }

@@ -9,7 +9,7 @@ const MINUTE_MS = 60_000;
 
 /**
  * Returns the milliseconds since the epoch of `2030-01-31T12:00:00Z`, `2030-01-31 13:00:00 +01:00`
- * or `2030-01-31`; undefined if the time is not valid. Without a zone the time is UTC, as in YAML.
+ * or `2030-01-31`; undefined if the time is invalid. A time without a zone is UTC, as in YAML.
  */
 export function parseTime(text: string): number | undefined {
   const parts = TIME.exec(text);

@@ -1,14 +1,14 @@
 /** Collects the problems of configuration files, to report them together and in order. */
 import { ConfigError, type ConfigProblem, problemText } from './model.ts';
 
-/** Per file; further problems are only counted. */
+/** Maximum number of problems shown per file. Further problems are only counted. */
 const MAX_SHOWN = 100;
 
 export class Problems {
   readonly #byFile = new Map<string, ConfigProblem[]>();
   readonly #warnings: ConfigProblem[] = [];
 
-  /** Problems are listed in the order in which their files are added. */
+  /** Adds a file. Problems are listed in the order in which their files were added. */
   addFile(file: string): void {
     if (!this.#byFile.has(file)) this.#byFile.set(file, []);
   }
@@ -18,7 +18,7 @@ export class Problems {
     this.#byFile.get(file)!.push({ file, line, column, message });
   }
 
-  /** Adds a warning: valid, but probably a mistake. */
+  /** Adds a warning about a valid value that is probably a mistake. */
   warn(file: string, line: number, column: number, message: string): void {
     this.#warnings.push({ file, line, column, message });
   }
@@ -37,7 +37,10 @@ export class Problems {
   }
 }
 
-/** Sorts and removes duplicates: the target of an alias is read each time it is used. */
+/**
+ * Returns the problems sorted, without duplicates. A duplicate arises if several YAML aliases refer
+ * to one invalid value.
+ */
 function shown(problems: readonly ConfigProblem[]): readonly ConfigProblem[] {
   const once = new Map(problems.map((each) => [problemText(each), each]));
   const sorted = [...once.values()].sort((a, b) => a.line - b.line || a.column - b.column);

@@ -13,7 +13,7 @@ import { Value } from './value.ts';
 export const readConfig = (files: readonly ConfigText[]): Config =>
   readFiles(files, new Problems());
 
-/** `problems` already contains the problems of files that could not be opened. */
+/** Parses the files. `problems` already contains the problems of files that could not be read. */
 export function readFiles(files: readonly ConfigText[], problems: Problems): Config {
   const reader = new ConfigReader(problems);
   for (const file of files) reader.add(file);
@@ -27,7 +27,7 @@ class ConfigReader {
   readonly #policies = new DeclaredPolicies();
   readonly #domains: DomainConfig[] = [];
   readonly #domainParser = new DomainParser(this.#policies);
-  /** Sluice's own file: there is at most one. */
+  /** The file in Sluice's own format. There is at most one. */
   #own: { readonly path: string; readonly top: TopFields } | undefined = undefined;
   #settings: Readonly<Record<string, unknown>> = {};
 
@@ -36,7 +36,7 @@ class ConfigReader {
     if (!problems.isEmpty) this.#policies.markIncomplete();
   }
 
-  /** Parses a file, except for references to policies: a later file may declare them. */
+  /** Parses a file, except rules and overrides: a later file may declare their policies. */
   add(file: ConfigText): void {
     this.#tryRead(() => {
       const source = new Source(file, this.#problems);
@@ -72,7 +72,7 @@ class ConfigReader {
     }
   }
 
-  /** Resolves references between the files. */
+  /** Parses rules and overrides, which refer to policies of all files. */
   finish(files: readonly string[]): Config {
     let references: Pick<Config, 'rules' | 'overrides'> = { rules: [], overrides: [] };
     this.#tryRead(() => {
@@ -94,7 +94,7 @@ class ConfigReader {
     };
   }
 
-  /** If a file cannot be parsed, the other files are still parsed. */
+  /** Runs `work`. If it throws `Unreadable`, the parsing of the other files continues. */
   #tryRead(work: () => void): void {
     try {
       work();

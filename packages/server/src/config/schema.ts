@@ -1,16 +1,16 @@
 /**
- * The schema of configuration files. Field names, bounds, choices and descriptions are declared
- * here only: the parsers in this folder, the JSON Schema for editors and the tables in
- * docs/configuration.md are derived from it. The parsers check references between sections.
+ * The schema of configuration files. It is the only declaration of field names, bounds, choices and
+ * descriptions. The parsers in this folder, the JSON Schema for editors and the tables in
+ * docs/configuration.md use it. The parsers also check references between sections.
  */
 import {
-  algorithmNames,
   DURATION,
   FAILURE_ACTIONS,
   keyText,
   MAX_KEY_LENGTH,
   MAX_LIMITS,
   optionOf,
+  windowAlgorithmNames,
 } from 'sluice/engine';
 import { z } from 'zod';
 import { choiceText, expecting, parsedBy } from '../expectation.ts';
@@ -18,12 +18,13 @@ import { fileKeyOf, SETTING_NAMES, SETTINGS } from '../settings.ts';
 import { MAX_OVERRIDE } from './model.ts';
 import { parseTime } from './parse-time.ts';
 
-/** Bounded, because patterns with `*` are compared one by one. */
+/** Bounded, because patterns with the same start and end are compared one by one. */
 const MAX_OVERRIDES_IN_FILE = 10_000;
 /** The largest number in Envoy's messages. */
 const MAX_REQUESTS = 2 ** 32 - 1;
 const MAX_KEY_PARTS = 16;
-/** The name of a header, cookie or method. Without `|`, which separates the sources of a key. */
+const MAX_BLOCK_FACTOR = 1000;
+/** The name of a header, cookie or method. Not `|`, which separates the sources of a key. */
 export const FIELD_NAME = /^[\w!#$%&'*+.^`~-]+$/;
 
 const text = z.string().min(1);
@@ -32,14 +33,14 @@ const positive = z.int().min(1);
 const matching = (expected: string, pattern: RegExp) =>
   expecting(expected, z.string().regex(pattern));
 const scalar = z.union([text, z.number(), z.boolean()]).transform(String);
-/** Text, or a number or boolean as it is written: names of users are sometimes `42`. */
+/** Text, or a number or boolean as written in the file: the name of a user may be `42`. */
 const written = (expected = 'text') => expecting(expected, scalar.clone(), { asWritten: true });
 const writtenOrEmpty = expecting('text', z.union([scalar, z.literal('')]), { asWritten: true });
-/** A field without a value counts as missing. */
+/** An optional field. A field whose value is null counts as missing. */
 const maybe = <S extends z.ZodType>(schema: S, help: string) => schema.nullish().describe(help);
 const oneOrMore = <S extends z.ZodType>(each: S) => z.union([each, z.array(each).min(1)]);
 
-/** The name appears in keys, metrics and headers. */
+/** The name of a policy. It appears in keys, metrics and headers. */
 export const policyName = matching(
   '1 to 128 printable characters that do not begin with `sluice.`',
   /^(?!sluice\.)[^\p{C}\p{Zl}\p{Zp}]{1,128}$/u,
@@ -49,10 +50,10 @@ const window = expecting(
   'a duration such as 10s, 1m or 1d',
   z.union([z.string().regex(DURATION), positive]),
 );
-const algorithm = maybe(z.enum(algorithmNames), 'Algorithm. Default `sliding-log`.');
+const algorithm = maybe(z.enum(windowAlgorithmNames), 'Algorithm. Default `sliding-log`.');
 /** Returns the only algorithm that has the option. */
 const ownerOf = (option: 'buckets' | 'burst') =>
-  algorithmNames.find((name) => optionOf(name) === option);
+  windowAlgorithmNames.find((name) => optionOf(name) === option);
 const buckets = maybe(positive, `Buckets per window, with \`${ownerOf('buckets')}\` only.`);
 const burst = maybe(
   positive,
@@ -63,18 +64,50 @@ const onFailure = maybe(
   'Action when the store is unavailable. Default: the setting `onFailure`.',
 );
 
-export const policyFields = z.strictObject({
-  limit: positive.describe('Cost that is admitted per window.'),
-  window: window.describe('Length of the window: `250ms`, `10s`, `1m`, `1h`, `1d`, `2w`, or ms.'),
-  algorithm,
-  buckets,
-  burst,
+export const blockFields = expecting(
+  'a map with for',
+  z.strictObject({
+    for: window.describe('Length of the first block.'),
+    factor: maybe(
+      positive.max(MAX_BLOCK_FACTOR),
+      'How many times longer each block in a row is than the one before. Default 1.',
+    ),
+    max: maybe(window, 'Longest block. Default: one day, or `for` if that is longer.'),
+    forget: maybe(
+      window,
+      'How long after a block the next one is in a row. Default: one day, or `for` if longer.',
+    ),
+  }),
+);
+
+const sharedPolicyFields = {
   costs: maybe(
     expecting('a map of operations to their costs', z.record(z.string(), positive)),
     'Cost of each operation, by name.',
   ),
   onFailure,
   shadow: maybe(flag, 'Shadow mode: decisions are reported, but not enforced.'),
+};
+
+export const policyFields = z.strictObject({
+  limit: positive.describe('Cost that is admitted per window.'),
+  window: window.describe(
+    'Length of the window: `250ms`, `10s`, `1m`, `1h`, `1d`, `2w`, or milliseconds.',
+  ),
+  algorithm,
+  buckets,
+  burst,
+  block: maybe(
+    expecting('a duration such as 15m, or a map with for', z.union([window, blockFields])),
+    'How long a denied key is blocked: a duration, or a map. Default: not at all.',
+  ),
+  ...sharedPolicyFields,
+});
+
+export const concurrencyFields = z.strictObject({
+  concurrency: positive.describe('Cost that can be held at the same time.'),
+  lease: maybe(window, 'How long a hold counts unless it is released or renewed. Default `30s`.'),
+  ...sharedPolicyFields,
 });
 
 /** `100/1m`, `100/min` or `100 per 1m`. */
@@ -192,7 +225,10 @@ const UNIT_MS = {
 } as const;
 const UNITS = Object.keys(UNIT_MS) as readonly (keyof typeof UNIT_MS)[];
 
-/** Units are case-insensitive, which a JSON Schema can only express letter by letter. */
+/**
+ * Returns a pattern that matches a word in upper and lower case. JSON Schema has no flag for
+ * case-insensitive patterns, so both cases are listed for each letter.
+ */
 const anyCase = (word: string): string =>
   word.replace(/[a-z]/g, (letter) => `[${letter}${letter.toUpperCase()}]`);
 const unitMs = expecting(
@@ -267,7 +303,10 @@ const settingFields = Object.fromEntries(
 
 const sections = {
   policies: maybe(
-    expecting('a map of policies', z.record(policyName, z.union([shortPolicy, policyFields]))),
+    expecting(
+      'a map of policies',
+      z.record(policyName, z.union([shortPolicy, policyFields, concurrencyFields])),
+    ),
     'Policies by name.',
   ),
   rules: maybe(
@@ -284,11 +323,11 @@ const sections = {
   ),
 };
 
-/** Sluice's own file. */
+/** The schema of a file in Sluice's own format. */
 export const configSchema: z.ZodObject<typeof sections & Readonly<Record<string, z.ZodType>>> =
   z.strictObject({ ...settingFields, ...sections });
 
-/** Returns the JSON Schema, draft 2020-12. */
+/** Returns the JSON Schema (draft 2020-12) of `configSchema`. */
 export function jsonSchema(): Record<string, unknown> {
   const schema = z.toJSONSchema(configSchema, { target: 'draft-2020-12', io: 'input' });
   return { ...schema, title: "Sluice's configuration" };

@@ -1,10 +1,10 @@
 /**
- * Splits a configuration into slices of bounded size, to pass it to another thread or process.
- * Received in one message, 10,000 rules would block the event loop of the receiver.
+ * Splits a configuration into slices of bounded size, to pass it to another thread or process. A
+ * single message with 10,000 rules would block the event loop of the receiver.
  */
 import type { Config, DescriptorConfig, DomainConfig } from './model.ts';
 
-/** Policies, rules, descriptors or overrides per slice. */
+/** Maximum number of policies, rules, descriptors or overrides per slice. */
 const SLICE_ENTRIES = 100;
 
 const LISTS = ['policies', 'rules', 'overrides'] as const;
@@ -21,7 +21,7 @@ export type ConfigSlice =
   | { readonly kind: 'base'; readonly base: Base }
   | { readonly kind: 'list'; readonly list: List; readonly entries: readonly unknown[] }
   | { readonly kind: 'domain'; readonly domain: string }
-  /** Descriptors of the last domain. */
+  /** Descriptors of the domain in the last `domain` slice. */
   | { readonly kind: 'descriptors'; readonly entries: readonly FlatDescriptor[] };
 
 export function* slicesOf(config: Config): Generator<ConfigSlice, void> {
@@ -55,12 +55,12 @@ function* flat(all: readonly DescriptorConfig[], level: number): Generator<FlatD
   }
 }
 
-/** Joins slices, which have to arrive in order. */
+/** Joins slices to a configuration. The slices have to arrive in order. */
 export class ConfigParts {
   #base: Base = { files: [], warnings: [], settings: {} };
   readonly #lists: Record<List, unknown[]> = { policies: [], rules: [], overrides: [] };
   readonly #domains: DomainConfig[] = [];
-  /** By level, the list that the next descriptor of that level is added to. */
+  /** By level in the tree, the list to which the next descriptor of that level is added. */
   #open: DescriptorConfig[][] = [];
 
   add(slice: ConfigSlice): void {

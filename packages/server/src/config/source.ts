@@ -1,4 +1,7 @@
-/** Parses one YAML file: nodes, their positions, and the targets of aliases. All is bounded. */
+/**
+ * Parses one YAML file: nodes, their positions, and the targets of aliases. The size of the file
+ * and the number and depth of its values are bounded.
+ */
 import {
   type Alias,
   type Document,
@@ -17,19 +20,19 @@ export interface ConfigText {
 }
 
 export const MAX_FILE_BYTES = 4 * 2 ** 20;
-/** An alias counts as all values of its target, so that a few lines cannot expand to millions. */
+/** Counts the values in the target of each alias: a few lines of aliases can expand to millions. */
 const MAX_VALUES = 1_000_000;
 const MAX_LEVELS = 200;
 const LEVELS = `${MAX_LEVELS} levels`;
-/** Replacements for messages of the parser, by code. */
+/** Replacements for messages of the YAML parser, by error code. */
 const MESSAGES: Readonly<Record<string, string>> = {
   MULTIPLE_DOCS: 'one document, got another',
   RESOURCE_EXHAUSTION: `at most ${LEVELS}, got more`,
 };
-/** Maximum number of names, values and punctuation marks, which bounds the time of parsing. */
+/** Maximum number of names, values and punctuation marks. Bounds the parsing time. */
 const MAX_TOKENS = 1_000_000;
 
-/** Stops the parsing of one file. Its problem has already been reported. */
+/** Thrown to stop the parsing of one file. The problem has already been reported. */
 export class Unreadable extends Error {}
 
 export class Source {
@@ -37,7 +40,7 @@ export class Source {
   readonly root: Node | null;
   readonly #problems: Problems;
   readonly #text: string;
-  /** The offset of each line, computed for the first problem. */
+  /** The offset of each line. Computed when the first problem is reported. */
   #lines: readonly number[] | undefined = undefined;
   readonly #aliased: ReadonlyMap<Alias, Node>;
   #values = 0;
@@ -78,7 +81,7 @@ export class Source {
     return { line: line + 1, column: at - this.#lines[line] + 1 };
   }
 
-  /** Returns the target of an alias, and other nodes as they are. Counts towards the bounds. */
+  /** Returns the target if the node is an alias, otherwise the node. Throws beyond the bounds. */
   resolved(node: unknown, level: number): Node | null {
     const found = isNode(node) ? node : null;
     if (++this.#values > MAX_VALUES) {
@@ -90,7 +93,7 @@ export class Source {
     return isAlias(found) ? this.#aliased.get(found)! : found;
   }
 
-  /** An alias refers to the last anchor of its name before it. */
+  /** Returns the target of each alias: the last anchor with its name before the alias. */
   #aliasesIn(document: Document.Parsed): ReadonlyMap<Alias, Node> {
     const anchors = new Map<string, Node>();
     const aliased = new Map<Alias, Node>();
@@ -126,11 +129,11 @@ export class Source {
       prettyErrors: false,
       // With a lower `logLevel`, the parser does not report a second document.
       logLevel: 'error',
-      // YAML 1.2 even if the file declares another version: text, numbers, booleans and null.
+      // Text, numbers, booleans and null of YAML 1.2, even if the file declares another version.
       schema: 'core',
       merge: false,
       resolveKnownTags: false,
-      // The parser compares each pair of keys; `map-entries.ts` uses a set.
+      // The parser would compare each pair of keys. `map-entries.ts` uses a set instead.
       uniqueKeys: false,
     });
     const errors = [...document.errors, ...document.warnings];
@@ -149,13 +152,16 @@ function linesOf(text: string): readonly number[] {
   return lines;
 }
 
-/** Returns the bound that a text exceeds. Counts tokens, before the parser allocates nodes. */
+/**
+ * Returns the bound that a text exceeds, or undefined. Counts the tokens before the parser runs, so
+ * that the parser does not allocate nodes for a text that is too large.
+ */
 function excessOf(text: string): string | undefined {
   if (text.length > MAX_FILE_BYTES) return `${MAX_FILE_BYTES} bytes`;
   let tokens = 0;
   let brackets = 0;
   let inLine = 0;
-  // The mark U+001F precedes the text of a scalar, which may contain brackets.
+  // The lexer emits U+001F before the text of a scalar, which may contain brackets.
   let isScalar = false;
   for (const token of new Lexer().lex(text)) {
     if (!isScalar && '[{'.includes(token)) brackets++;

@@ -6,16 +6,16 @@ import { type Source, startOf } from './source.ts';
 
 export type Plain = string | number | boolean | null;
 
-/** Returns text as messages show it. */
+/** Returns text in quotes and backticks, shortened, for messages. */
 export const quoted = (text: string): string => `\`${JSON.stringify(short(text))}\``;
 
 export class Value {
   readonly #source: Source;
   readonly #node: Node | null;
   readonly #level: number;
-  /** The offset of its key; its own offset if it has none. */
+  /** The offset of the key in the file; for items of a list, the offset of the item. */
   readonly #keyAt: number;
-  /** Its name in messages: "`limit` of policy `perMinute`". */
+  /** The name of the value in messages: "`limit` of policy `perMinute`". */
   readonly label: string;
 
   constructor(source: Source, node: unknown, label: string, keyAt = 0, level = 0) {
@@ -44,12 +44,12 @@ export class Value {
     return isScalar(this.#node) ? (this.#node.value as Plain) : undefined;
   }
 
-  /** The text of a scalar as it is written in the file, unless it is null. */
+  /** The text of a scalar as written in the file; undefined for null, lists and maps. */
   get written(): string | undefined {
     return isScalar(this.#node) && this.#node.value !== null ? writtenText(this.#node) : undefined;
   }
 
-  /** The value with all that it contains, as plain data. */
+  /** The value and all nested values as plain data. */
   get data(): unknown {
     if (this.isList) return this.items(() => this.label).map(({ data }) => data);
     if (!this.isMap) return this.plain ?? null;
@@ -57,7 +57,7 @@ export class Value {
     return Object.fromEntries(entries.map(([name, { data }]) => [name, data]));
   }
 
-  /** Returns the items of a list; none if it is not a list. */
+  /** Returns the items of a list; empty if the value is not a list. */
   items(labelOf: (place: number) => string): readonly Value[] {
     if (!isSeq(this.#node)) return [];
     return this.#node.items.map((item, index) => {
@@ -66,7 +66,7 @@ export class Value {
     });
   }
 
-  /** Returns the entries of a map; none if it is not a map. */
+  /** Returns the entries of a map; empty if the value is not a map. */
   entries(labelOf: (name: string) => string): Map<string, Value> {
     const values = new Map<string, Value>();
     if (!isMap(this.#node)) return values;
@@ -77,7 +77,7 @@ export class Value {
     return values;
   }
 
-  /** Returns the missing value of a key that the map does not have. */
+  /** Returns a missing value for a key that this map does not have. */
   missing(label: string): Value {
     return new Value(this.#source, undefined, label, this.#keyAt, this.#level);
   }
@@ -115,7 +115,7 @@ export class Value {
   }
 }
 
-/** Returns names for the fields of a map: "`limit` of policy `perMinute`". */
+/** Returns a function that names the fields of a map: "`limit` of policy `perMinute`". */
 export const labelIn =
   (owner: string) =>
   (name: string): string =>

@@ -1,6 +1,6 @@
 /**
- * The files of the dashboard, read once. Requests are looked up by the names found then, so no path
- * can reach other files.
+ * The files of the dashboard, read once at the start. A request is served only if its path is among
+ * the names that were read, so no path can reach other files.
  */
 import { createHash } from 'node:crypto';
 import { readdirSync, readFileSync } from 'node:fs';
@@ -8,11 +8,11 @@ import { createRequire } from 'node:module';
 import { dirname, extname, join } from 'node:path';
 import { gzipSync } from 'node:zlib';
 
-/** A file, plain and compressed. */
+/** A file of the dashboard, plain and compressed. */
 export interface PageFile {
   readonly type: string;
   readonly plain: Variant;
-  /** Undefined if not smaller. */
+  /** Undefined if the compressed file is not smaller. */
   readonly gzip: Variant | undefined;
 }
 
@@ -21,13 +21,13 @@ export interface Variant {
   readonly etag: string;
 }
 
-/** By path below `/dashboard/`: the page itself is `index.html`. */
+/** Files by path below `/dashboard/`. The page itself is `index.html`. */
 export type PageFiles = ReadonlyMap<string, PageFile>;
 
-/** Maximum size of all files together, which stay in memory. */
+/** Maximum size of all files together. They stay in memory. */
 export const MAX_BYTES = 1024 * 1024;
 
-/** Files of other types are not served. */
+/** Content types by file extension. Files of other types are not served. */
 const TYPES: Readonly<Record<string, string>> = {
   '.html': 'text/html; charset=utf-8',
   '.js': 'text/javascript; charset=utf-8',
@@ -72,7 +72,7 @@ function installedFolder(): string {
 
 let installed: PageFiles | undefined;
 
-/** Returns the files of the installed dashboard, or the error. Read once for all services. */
+/** Returns the files of the installed dashboard, or the error. Reads the files only once. */
 export function installedFiles(): PageFiles | Error {
   try {
     installed ??= readPageFiles(installedFolder());

@@ -1,4 +1,7 @@
-/** Serves the static files of the dashboard, open to every client. Its data comes from the API. */
+/**
+ * Serves the static files of the dashboard to every client. The dashboard gets its data from the
+ * API, which has access control.
+ */
 import type { OutgoingHttpHeaders } from 'node:http';
 import { HttpError, type RequestContext } from '../http/request-context.ts';
 import type { Router } from '../http/router.ts';
@@ -8,7 +11,7 @@ import { installedFiles, type PageFile, type PageFiles } from './files.ts';
 const PAGE = '/dashboard/';
 const INDEX = 'index.html';
 
-/** Allows only resources and requests of this service, and no frames. */
+/** The content security policy: only resources and requests of this service, and no frames. */
 const POLICY = [
   "default-src 'none'",
   "script-src 'self'",
@@ -31,7 +34,7 @@ const SECURITY: OutgoingHttpHeaders = {
   'cross-origin-resource-policy': 'same-origin',
 };
 
-/** Asset names contain a hash of the content. */
+/** For assets, whose names contain a hash of the content. */
 const FOREVER = 'public, max-age=31536000, immutable';
 const REVALIDATE = 'no-cache';
 
@@ -93,7 +96,7 @@ const NOT_BUILT =
   'The dashboard is not installed. In a checkout, run `npm run build`. All other endpoints work; ' +
   'see /v1/openapi.json';
 
-/** `files` are read when the service starts. */
+/** Adds the routes of the dashboard. Its files are read now, not with each request. */
 export function dashboardRoutes(
   router: Router,
   log: Pick<Logger, 'debug'>,

@@ -1,7 +1,8 @@
 /**
- * Decides the claims of a request. All charges are made in one atomic step. Claims that cost
- * nothing, exceed the capacity or are soft are peeked first, because their result determines which
- * claims are charged.
+ * Decides the claims of a request. A claim is one limit with the cost of the request (`plan.ts`).
+ * All charges are made in one atomic step. Some claims are peeked first: claims with cost 0, soft
+ * claims, and claims whose cost exceeds the capacity. Their results determine which claims are
+ * charged.
  */
 import { type CheckResult, type Limit, type LimitDecision, systemClock } from 'sluice';
 import { jointDecision } from 'sluice/engine';
@@ -10,7 +11,7 @@ import type { Blocked, Claim, Plan } from './plan.ts';
 
 export interface DescriptorDecisions {
   readonly isDenied: boolean;
-  /** The joint result of the enforced limits; its wait may be infinite. */
+  /** The joint result of the enforced limits. `retryAfterMs` may be infinite. */
   readonly result?: CheckResult | undefined;
   /** The limits of `result`. */
   readonly limits: readonly Limit[];
@@ -39,7 +40,7 @@ export function decide(
 }
 
 function outcomeOf(claims: readonly Claim[], decision: ServiceDecision): DescriptorDecisions {
-  storeDecisions(claims, decision);
+  setDecisions(claims, decision);
   const { allowed, result } = decision;
   const limits = claims.filter(({ isShadow }) => !isShadow).map(({ limit }) => limit);
   return { isDenied: !allowed, result, limits };
@@ -49,12 +50,12 @@ function outcomeOf(claims: readonly Claim[], decision: ServiceDecision): Descrip
 const chargedLimit = ({ limit, cost }: Claim): Limit =>
   cost === limit.cost ? limit : { ...limit, cost };
 
-/** Returns the limit to peek: with the cost of the claim, or 1 if that is 0 or too large. */
+/** Returns the limit to peek, with the cost of the claim, or 1 if the cost is 0 or too large. */
 const peekedLimit = (claim: Claim): Limit =>
   claim.cost === 0 || isTooLarge(claim) ? { ...claim.limit, cost: 1 } : chargedLimit(claim);
 
-/** Stores the decision of each claim. Shadow claims have none if the enforced limits deny. */
-function storeDecisions(claims: readonly Claim[], { result, shadow }: ServiceDecision): void {
+/** Sets the decision of each claim. Shadow claims get none if the enforced limits deny. */
+function setDecisions(claims: readonly Claim[], { result, shadow }: ServiceDecision): void {
   if (claims.length === 1) {
     claims[0].decision = result ?? shadow[0];
     return;
@@ -85,34 +86,37 @@ async function decideInSteps(
     const decision = await decisionService.decide(limits, { peek, isQuiet: true });
     trace.degraded ??= decision.result?.degraded;
     if (!peek && decision.allowed) trace.shadow = decision.shadow;
-    storeDecisions(ofStep, decision);
+    setDecisions(ofStep, decision);
     return decision.allowed;
   };
   const first = claims.filter((claim) => claim.cost === 0 || claim.isSoft || isTooLarge(claim));
   if (first.length > 0) await step(first, first.map(peekedLimit), true);
 
   const blocked = items.flatMap((item) => item.blocked ?? []).filter(({ isShadow }) => !isShadow);
-  const isForever = blocked.some(({ isSoft }) => !isSoft) || first.some(isHopeless);
+  const isForever = blocked.some(({ isSoft }) => !isSoft) || first.some(isDenyingForever);
   const soft = claims.filter(({ isSoft, isShadow }) => isSoft && !isShadow);
   const hasSoft = soft.length > 0 || blocked.some(({ isSoft }) => isSoft);
   const areAllSoftExceeded = (): boolean => hasSoft && soft.every(isExceeded);
 
-  let isDenied = isForever || first.some(isHardNo) || areAllSoftExceeded();
+  let isDenied = isForever || first.some(isDenying) || areAllSoftExceeded();
   let paid = claims.filter((claim) => claim.cost > 0 && !isTooLarge(claim));
   for (;;) {
     paid = paid.filter((claim) => !claim.isSoft || !isExceeded(claim));
     // For a denied request, the other limits are only peeked.
     if (paid.length === 0 || (await step(paid, paid.map(chargedLimit), isDenied))) break;
     if (isDenied) break;
-    // Nothing was charged. If only soft limits became full meanwhile, retry without them.
-    isDenied = !paid.some(isExceeded) || paid.some(isHardNo) || areAllSoftExceeded();
+    // Nothing was charged. If only soft limits were exceeded since the peek, retry without them.
+    isDenied = !paid.some(isExceeded) || paid.some(isDenying) || areAllSoftExceeded();
     if (isDenied) break;
   }
   trace.paid = paid;
   return reported(decisionService, plan, isDenied, trace);
 }
 
-/** Notifies the listeners of the whole decision, because the steps are quiet. */
+/**
+ * Returns the decisions of all steps, and notifies the listeners of them. The single steps do not
+ * notify listeners.
+ */
 function reported(
   decisionService: DecisionService,
   { claims, items }: Plan,
@@ -122,7 +126,7 @@ function reported(
   const blocked = items.flatMap((item) => item.blocked ?? []);
   const enforced = claims.filter(({ isShadow }) => !isShadow);
   const stops = isDenied ? blocked.filter(({ isShadow }) => !isShadow).map(blockedPart) : [];
-  // A claim without cost that is not exceeded is not reported.
+  // A claim with cost 0 is reported only if it is exceeded.
   const concerned = isDenied
     ? enforced.filter((claim) => claim.cost > 0 || isExceeded(claim))
     : trace.paid.filter(({ isShadow }) => !isShadow);
@@ -132,13 +136,13 @@ function reported(
   if (result !== undefined || shadow.length > 0) {
     decisionService.notify({ allowed: !isDenied, result, shadow, peek: false }, limitsOf(parts));
   }
-  // Exceeded soft limits of an allowed request get no headers.
+  // The headers of an allowed request leave out exceeded soft limits.
   const shown = enforced.filter((claim) => isDenied || !isExceeded(claim)).flatMap(claimPart);
   const all = [...stops, ...shown];
   return { isDenied, result: resultOf(all, trace.degraded), limits: limitsOf(all) };
 }
 
-/** Returns denials of shadow limits with an infinite wait, which no step has decided. */
+/** Returns denials with an infinite wait for the shadow limits that no step has decided. */
 const shadowDenials = (
   claims: readonly Claim[],
   blocked: readonly Blocked[],
@@ -149,6 +153,7 @@ const shadowDenials = (
   return parts.map((part) => resultOf([part])!);
 };
 
+/** A limit and its decision, as a part of the joint result. */
 interface Part {
   readonly limit: Limit;
   readonly decision: LimitDecision;
@@ -180,6 +185,9 @@ function resultOf(
   return degraded === undefined ? result : Object.assign(result, { degraded });
 }
 
-const isHardNo = (claim: Claim): boolean => !claim.isSoft && isExceeded(claim);
+/** Whether the claim alone denies the request. */
+const isDenying = (claim: Claim): boolean => !claim.isSoft && isExceeded(claim);
 
-const isHopeless = (claim: Claim): boolean => !claim.isSoft && !claim.isShadow && isTooLarge(claim);
+/** Whether the claim alone denies the request, however long the client waits. */
+const isDenyingForever = (claim: Claim): boolean =>
+  !claim.isSoft && !claim.isShadow && isTooLarge(claim);

@@ -1,6 +1,6 @@
 /**
- * gRPC calls on HTTP/2 streams: one request message, one or more response messages. Requests are
- * limited in bytes and in time. Invalid requests end with a gRPC status.
+ * gRPC calls on HTTP/2 streams: one request message, one or more response messages. The size of a
+ * request and the time to receive it are limited. An invalid request ends with a gRPC status.
  */
 import { constants, type IncomingHttpHeaders, type ServerHttp2Stream } from 'node:http2';
 import { systemClock } from 'sluice';
@@ -51,7 +51,7 @@ export class Call {
   readonly #method: Method;
   readonly #stream: ServerHttp2Stream;
   #onEnd: (() => void) | undefined = undefined;
-  /** Set when `handle` is called. */
+  /** The request message. Set before `handle` is called. */
   request: object = {};
 
   constructor(method: Method, stream: ServerHttp2Stream) {
@@ -60,7 +60,7 @@ export class Call {
     stream.once('close', () => this.#onEnd?.());
   }
 
-  /** Calls back when the call ends, on either side. */
+  /** Calls `listener` when the server or the client ends the call. */
   onEnd(listener: () => void): void {
     this.#onEnd = listener;
   }
@@ -71,7 +71,7 @@ export class Call {
     this.end();
   }
 
-  /** Sends one of several messages. */
+  /** Sends a message. The call stays open for further messages. */
   write(message: object): void {
     const stream = this.#stream;
     if (stream.destroyed || stream.writableEnded) return;
@@ -99,7 +99,7 @@ export class Call {
   }
 }
 
-/** Ends a call with a status. Further data of the client is not read. */
+/** Ends a call with a status. Does not read further data of the client. */
 export function refuse(stream: ServerHttp2Stream, status: Status, details: string): void {
   if (stream.destroyed || stream.headersSent) return;
   const fields = { 'grpc-status': status, 'grpc-message': escaped(details) };

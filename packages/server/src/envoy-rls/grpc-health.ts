@@ -1,4 +1,7 @@
-/** The gRPC health checking protocol: NOT_SERVING if the store is unavailable or on shutdown. */
+/**
+ * The gRPC health checking protocol. The status is NOT_SERVING while the store is unavailable, and
+ * during shutdown.
+ */
 import { systemClock } from 'sluice';
 import { type Call, STATUS } from './grpc-calls.ts';
 
@@ -16,7 +19,7 @@ export class HealthService {
   readonly #isHealthy: () => Promise<boolean>;
   readonly #services: ReadonlySet<string>;
   #isDraining = false;
-  /** Open `Watch` calls and the status each was sent last. */
+  /** Open `Watch` calls, each with the status that was sent last. */
   readonly #watchers = new Map<Call, Serving>();
   #cancelPoll: (() => void) | undefined = undefined;
 
@@ -60,7 +63,7 @@ export class HealthService {
     return isHealthy && !this.#isDraining ? SERVING.SERVING : SERVING.NOT_SERVING;
   }
 
-  /** Sends a change to all watchers. Repeats while there are any. */
+  /** Sends a changed status to all watchers. Repeats every 2 s while there are watchers. */
   async #poll(): Promise<void> {
     this.#cancelPoll?.();
     this.#cancelPoll = undefined;
@@ -77,7 +80,7 @@ export class HealthService {
     }
   }
 
-  /** Sends NOT_SERVING to all watchers and ends their calls, which would delay shutdown. */
+  /** Sends NOT_SERVING to all watchers. Ends their calls, because open calls delay a shutdown. */
   drain(): void {
     this.#isDraining = true;
     this.#cancelPoll?.();

@@ -1,6 +1,6 @@
 /**
- * The rate limit service and the health service over gRPC. Imported dynamically, so that its
- * libraries are loaded only if gRPC is on.
+ * The rate limit service and the health service over gRPC. This module is imported dynamically, so
+ * that the gRPC libraries are loaded only if gRPC is on.
  */
 import { fileURLToPath } from 'node:url';
 import { load, type ServiceDefinition } from '@grpc/proto-loader';
@@ -27,13 +27,13 @@ const PROTOS = fileURLToPath(new URL('../../proto', import.meta.url));
 const RATE_LIMIT = 'envoy.service.ratelimit.v3.RateLimitService';
 const HEALTH = 'grpc.health.v1.Health';
 
-/** 64-bit integers become numbers: a cost that loses precision is above every limit. */
+/** Parses 64-bit integers as numbers. A cost large enough to lose precision exceeds every limit. */
 const FORM = { includeDirs: [PROTOS], longs: Number };
 
 export async function startGrpcServer(app: AppContext, listen: Listen): Promise<GrpcServer> {
   const files = ['envoy/service/ratelimit/v3/rls.proto', 'grpc/health/v1/health.proto'];
   const services = await load(files, FORM);
-  // The last is the name in envoyproxy/ratelimit.
+  // `ratelimit` is the name of the service in envoyproxy/ratelimit.
   const names = ['', RATE_LIMIT, 'ratelimit'];
   const health = new HealthService(() => app.health.isStoreUp(), names);
   const methods = new Map([
@@ -86,7 +86,7 @@ function wireForm(response: RateLimitResponse): object {
   return { ...response, dynamicMetadata: structOf(dynamicMetadata) };
 }
 
-/** Envoy's `failure_mode_deny` decides about a request whose call fails. */
+/** Ends a call with an error status. Envoy then admits or denies by its `failure_mode_deny`. */
 function failWith(call: Call, error: unknown, { log }: AppContext): void {
   if (error instanceof InvalidRequest) call.fail(STATUS.INVALID_ARGUMENT, error.message);
   else if (error instanceof SluiceError && error.code === 'ERR_STORE_UNAVAILABLE') {

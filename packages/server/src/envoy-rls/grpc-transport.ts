@@ -1,8 +1,9 @@
 /**
  * HTTP/2 connections for gRPC, with timeouts and graceful shutdown. A connection is shut down in
- * two steps. A first GOAWAY announces the shutdown and rejects no call. A ping follows: when the
- * client acknowledges it, all calls that it sent before the announcement have arrived. Then a
- * second GOAWAY names the last call, and the connection ends when all calls are complete.
+ * two steps. A first GOAWAY frame announces the shutdown and rejects no call. A ping follows. When
+ * the client acknowledges the ping, all calls that it sent before it received the GOAWAY have
+ * arrived. Then a second GOAWAY names the last call, and the connection ends when all calls are
+ * complete.
  */
 import {
   constants,
@@ -23,7 +24,7 @@ import type { Logger } from '../observe/log.ts';
 import type { Listen } from '../settings.ts';
 import { type Method, receive, refuse, STATUS } from './grpc-calls.ts';
 
-/** Limits per connection. Envoy opens another connection at the maximum of streams. */
+/** Limits per connection. If all streams are in use, Envoy opens another connection. */
 export const GRPC_BOUNDS = {
   maxConcurrentStreams: 1000,
   /** Envoy sends a few hundred bytes of headers. */
@@ -41,11 +42,11 @@ export const GRPC_BOUNDS = {
   sweepMs: 2000,
 };
 
-/** Timeout for the acknowledgement of the first GOAWAY, but at most half of the drain time. */
+/** Timeout for the acknowledgement of the ping. At most half of the drain time is used. */
 const ACKNOWLEDGE_MS = 1000;
 /** Timeout for the client to close a connection after the end of its session. */
 const ENDING_MS = 1000;
-/** The highest stream number: a GOAWAY with it rejects no call. */
+/** The highest stream number. A GOAWAY with this number rejects no call. */
 const MAX_STREAM_ID = 2 ** 31 - 1;
 /** On shutdown, the backlog is accepted for this long, but at most half of the drain time. */
 const LISTEN_MS = 1000;
@@ -57,7 +58,7 @@ interface Connection {
   /** Whether the settings of the client have arrived. */
   hasBegun: boolean;
   calls: number;
-  /** End of the last call. */
+  /** Time at which the last call ended. */
   idleSinceMs: number;
   /** Time of a ping that has not been acknowledged. */
   pingedMs?: number | undefined;
@@ -99,9 +100,9 @@ export class GrpcTransport {
     server.on('stream', (stream: ServerHttp2Stream, headers: IncomingHttpHeaders) =>
       this.#call(stream, headers),
     );
-    // A client that does not speak HTTP/2 over TLS.
+    // Emitted for a TLS client that does not offer HTTP/2.
     server.on('unknownProtocol', (socket: Socket) => socket.destroy());
-    // Each session error also closes the connection.
+    // Node closes the connection after a session error, so there is nothing to do.
     server.on('sessionError', () => {});
     server.on('tlsClientError', (_error: Error, socket: Socket) => socket.destroy());
   }
@@ -162,7 +163,10 @@ export class GrpcTransport {
     });
   }
 
-  /** Over TLS the session has another socket, with the same addresses. */
+  /**
+   * Returns the connection of a session. Looks it up by addresses, because over TLS the session has
+   * a different socket object than the connection.
+   */
   #connectionOf(session: ServerHttp2Session): Connection | undefined {
     return session.socket === undefined ? undefined : this.#connections.get(idOf(session.socket));
   }
@@ -215,15 +219,15 @@ export class GrpcTransport {
     connection.written = written;
     if (nowMs - connection.writtenAtMs >= stalledMs) socket.destroy();
     else if (calls === 0 && nowMs - idleSinceMs >= idleMs) {
-      // After the GOAWAY the client has the same time again.
+      // After the GOAWAY, the client has `idleMs` to close the connection.
       if (session.closed || nowMs - idleSinceMs >= 2 * idleMs) socket.destroy();
       else this.#announceEnd(connection, idleMs);
     } else if (calls === 0 && !session.closed) this.#ping(connection, nowMs);
   }
 
   /**
-   * Detects clients that disappeared: after invalid frames, Node stops reading from a connection
-   * and does not notice its end.
+   * Pings the client, and closes the connection if it does not acknowledge in time. Needed because
+   * Node stops reading from a connection after invalid frames, and then does not notice its end.
    */
   #ping(connection: Connection, nowMs: number): void {
     const { session, socket, idleSinceMs, pingedMs, acknowledgedMs = 0 } = connection;
@@ -265,8 +269,8 @@ export class GrpcTransport {
   }
 
   /**
-   * Graceful shutdown: stops accepting connections, completes every received call, and closes all
-   * connections after `drainMs`. Resolves when none is open.
+   * Graceful shutdown: stops accepting connections, completes every received call, and closes the
+   * remaining connections after `drainMs`. Resolves when no connection is open.
    */
   async close(drainMs: number): Promise<void> {
     await drainBacklog({

@@ -6,7 +6,7 @@ import { CODE } from './messages.ts';
 import { InvalidRequest } from './plan.ts';
 import { type RateLimitParts, rateLimit } from './rate-limit.ts';
 
-/** Responds 200, or 429 if the request is over a limit. */
+/** Returns a handler that responds with 200, or with 429 if the request exceeds a limit. */
 export function jsonHandler(parts: RateLimitParts): Handler {
   return async (context) => {
     const request = requestOfJson(await context.readJson());

@@ -1,6 +1,6 @@
 /**
- * The JSON mapping of the protocol buffers: fields in snake_case or lowerCamelCase, numbers also as
- * strings, enums by name or number. Unknown fields are rejected.
+ * Reads and writes Envoy's messages in the JSON mapping of protocol buffers: fields in snake_case
+ * or lowerCamelCase, numbers also as strings, enums by name or number. Rejects unknown fields.
  */
 import { badRequest, type HttpError } from '../http/request-context.ts';
 import {
@@ -30,7 +30,7 @@ const camel = (name: string): string =>
 const escaped = (name: string): string =>
   name.slice(0, 60).replaceAll('~', '~0').replaceAll('/', '~1');
 
-/** Returns a reader of an object. `fields` has the names in lowerCamelCase. */
+/** Returns a reader of an object. `fields` has a reader for each name in lowerCamelCase. */
 function object<T>(what: string, fields: { readonly [Name in keyof T]-?: Reader<T[Name]> }) {
   const readers = new Map<string, Reader<unknown>>(Object.entries(fields));
   return (value: unknown, pointer: string): T => {
@@ -106,7 +106,7 @@ const request = object<Required<RateLimitRequest>>('the body', {
   hitsAddend: uint32,
 });
 
-/** Throws an `HttpError` with the position of the error. */
+/** Returns the request. If it is invalid, throws an `HttpError` with the position. */
 export const requestOfJson = (body: unknown): RateLimitRequest => request(body, '');
 
 const nameOf = (names: Readonly<Record<string, number>>, number: number): string | undefined =>

@@ -1,6 +1,6 @@
 /**
- * Requests and responses of Envoy as plain data: the messages of `proto/` as gRPC and the JSON
- * endpoint parse them. Fields that were not sent are missing.
+ * Requests and responses of Envoy's rate limit service as plain data: the messages of `proto/`,
+ * parsed from gRPC or JSON. Fields that were not sent are missing.
  */
 
 export interface RateLimitRequest {
@@ -35,7 +35,7 @@ export interface RateLimitResponse {
   readonly overallCode: Code;
   readonly statuses: readonly DescriptorStatus[];
   readonly responseHeadersToAdd: readonly HeaderValue[];
-  /** As plain data; only gRPC needs it as a `Struct`. */
+  /** Plain data. gRPC converts it to a `Struct`. */
   readonly dynamicMetadata?: Readonly<Record<string, unknown>>;
 }
 
@@ -82,10 +82,10 @@ const UNITS: ReadonlyMap<number, Unit> = new Map(
   [...WINDOWS_MS].map(([unit, windowMs]) => [windowMs, unit]),
 );
 
-/** Returns the duration of a unit, or undefined for an unknown one. */
+/** Returns the duration of a unit, or undefined for an unknown unit. */
 export const windowOfUnit = (unit: number): number | undefined => WINDOWS_MS.get(unit as Unit);
 
-/** Returns the unit of a window, or UNKNOWN. */
+/** Returns the unit with the duration of a window, or UNKNOWN if there is none. */
 export const unitOfWindow = (windowMs: number): Unit => UNITS.get(windowMs) ?? UNIT.UNKNOWN;
 
 export const durationOf = (ms: number): Duration => {

@@ -1,10 +1,12 @@
 /**
- * Converts a request to claims. Descriptors with the same limit share one claim with the sum of
- * their costs, because the store decides each limit of a check only once.
+ * Converts a request of Envoy to claims. A claim is one limit with the cost of the whole request.
+ * Descriptors with the same limit share one claim, because a check must not repeat a limit. The
+ * cost of the claim is the sum of their costs.
  */
 import { type Limit, type LimitDecision, SluiceError } from 'sluice';
+import { MAX_LIMITS } from 'sluice/engine';
 import type { DecisionService } from '../decision-service.ts';
-import { OWN_NAMES } from '../policies.ts';
+import { RESERVED_PREFIX } from '../policies.ts';
 import {
   type DescriptorLimits,
   type DescriptorRules,
@@ -18,33 +20,31 @@ export class InvalidRequest extends Error {}
 
 export const MAX_DESCRIPTORS = 256;
 export const MAX_ENTRIES = 64;
-/** The maximum number of limits of a check. */
-export const MAX_CLAIMS = 64;
 
 /** One limit and the cost of the whole request. */
 export interface Claim {
   limit: Limit;
-  /** 0 for a peek. */
+  /** 0 if all its descriptors have `hits_addend: 0`. The limit is then only peeked. */
   cost: number;
   readonly isShadow: boolean;
-  /** Whether it denies only if all soft limits are exceeded (`quota_mode`). */
+  /** Whether the limit denies only if all soft limits are exceeded (`quota_mode`). */
   isSoft: boolean;
   /** The name reported to Envoy. */
   readonly name: string | undefined;
-  /** Undefined until decided. */
+  /** Undefined until the claim is decided. */
   decision: LimitDecision | undefined;
 }
 
-/** A limit of `requests_per_unit: 0`, which denies everything. */
+/** A limit with `requests_per_unit: 0`, which denies every request. */
 export interface Blocked {
-  /** For reports: a policy with a limit of 1, because the engine does not support 0. */
+  /** Used only in reports. Its policy has a limit of 1, because the engine has no limit of 0. */
   readonly limit: Limit;
   readonly name: string | undefined;
   readonly isShadow: boolean;
   readonly isSoft: boolean;
 }
 
-/** One descriptor before the decision. */
+/** One descriptor and its claims. */
 export interface Item {
   readonly kind: 'free' | 'unlimited' | 'blocked' | 'limited';
   readonly claims: readonly Claim[];
@@ -56,11 +56,11 @@ export interface Plan {
   readonly domain: string;
   /** In the order of the descriptors. */
   readonly items: readonly Item[];
-  /** One per limit. */
+  /** One claim per limit, over all descriptors. */
   readonly claims: readonly Claim[];
 }
 
-/** Limits that come with a descriptor are enforced and have no name. */
+/** For limits that Envoy sends in a descriptor. They are enforced, and have no name. */
 const PLAIN = { isShadow: false, isSoft: false, name: undefined };
 const FREE: Item = { kind: 'free', claims: [] };
 const UNIT_NAMES = Object.keys(UNIT).map((name) => name.toLowerCase());
@@ -83,7 +83,7 @@ export function planOf(
   const isKnown = rules.hasDomain(domain);
   const matched = descriptors.map((descriptor) => {
     const entries = entriesOf(descriptor);
-    // As in envoyproxy/ratelimit, an unknown domain has no limits, not even those in descriptors.
+    // As in envoyproxy/ratelimit, limits in descriptors of an unknown domain are ignored.
     if (!isKnown) return { descriptor, entries, found: undefined };
     const found = descriptor.limit === undefined ? rules.find(domain, entries) : undefined;
     return { descriptor, entries, found };
@@ -141,13 +141,13 @@ class Planner {
     return { kind, claims, metadata };
   }
 
-  /** Returns the item of a limit that comes with the descriptor. It is never in shadow mode. */
+  /** Returns the item for a limit that Envoy sends in the descriptor. Never in shadow mode. */
   override(descriptor: Descriptor, entries: Entries): Item {
     const { requestsPerUnit: limit = 0, unit = UNIT.UNKNOWN } = descriptor.limit ?? {};
     const windowMs = unit === UNIT.WEEK ? undefined : windowOfUnit(unit);
     if (windowMs === undefined) throw invalid('the unit of a limit to be SECOND to YEAR', unit);
     const key = keyOf([this.#domain, ...entries.flatMap(({ key, value }) => [key, value])]);
-    const policy = `${OWN_NAMES}override.${UNIT_NAMES[unit]}`;
+    const policy = `${RESERVED_PREFIX}override.${UNIT_NAMES[unit]}`;
     const cost = this.#hitsOf(descriptor);
     if (limit === 0) {
       const blocked = { limit: this.#inlineLimit(policy, 1, windowMs, key, cost), ...PLAIN };
@@ -166,20 +166,20 @@ class Planner {
     }
   }
 
-  /** Adds a claim. Returns it, or the existing claim of the same limit with the cost added. */
+  /** Adds a claim and returns it. If the limit already has a claim, adds the cost to that claim. */
   #claim(claim: Claim): Claim {
     const { limit, cost, isSoft } = claim;
     const known = this.claims.find((each) => isSameLimit(each.limit, limit));
     if (known === undefined) {
-      if (this.claims.length >= MAX_CLAIMS) {
-        throw invalid(`at most ${MAX_CLAIMS} limits in a request`, 'more');
+      if (this.claims.length >= MAX_LIMITS) {
+        throw invalid(`at most ${MAX_LIMITS} limits in a request`, 'more');
       }
       this.claims.push(claim);
       return claim;
     }
     known.cost += cost;
     known.isSoft &&= isSoft;
-    // Limits of equal descriptors may differ; the smaller one satisfies both.
+    // Equal descriptors may come with different limits. The smaller limit satisfies both.
     if (limit.params.capacity < known.limit.params.capacity) known.limit = limit;
     return known;
   }

@@ -8,8 +8,8 @@ import { responseOf } from './response.ts';
 export type RateLimitParts = Pick<AppContext, 'decisionService' | 'configuration' | 'settings'>;
 
 /**
- * Returns the response; synchronously if the store is in this process. Throws `InvalidRequest`, or
- * a `SluiceError` if the store is unavailable and the action is `throw`.
+ * Returns the response, or a promise if the store is not in this process. Throws `InvalidRequest`,
+ * or a `SluiceError` if the store is unavailable and `onFailure` is `throw`.
  */
 export function rateLimit(
   { decisionService, configuration, settings }: RateLimitParts,

@@ -1,4 +1,7 @@
-/** Builds the response to Envoy from the decided claims. */
+/**
+ * Builds the response to Envoy from the decided claims. A claim is one limit with the cost of the
+ * request, see `plan.ts`.
+ */
 import type { HeaderForm } from 'sluice/http';
 import { fieldsOf } from '../http/fields.ts';
 import { type DescriptorDecisions, isExceeded, isTooLarge } from './decide.ts';
@@ -51,7 +54,10 @@ function statusOf({ kind, blocked, claims }: Item): DescriptorStatus {
   };
 }
 
-/** The wait is infinite, but reported as one window: without one, clients would retry at once. */
+/**
+ * Returns the status of a blocked descriptor. The wait is infinite, but reported as one window.
+ * Without a wait, clients would retry at once.
+ */
 function blockedStatus({ limit, name, isShadow }: Blocked): DescriptorStatus {
   const { windowMs } = limit.policy;
   const unit = unitOfWindow(windowMs);
@@ -75,7 +81,7 @@ const longestWait = (claims: readonly Claim[]): Claim =>
 const waitOf = (claim: Claim): number =>
   isTooLarge(claim) ? Number.POSITIVE_INFINITY : (claim.decision?.retryAfterMs ?? 0);
 
-/** Prefers enforced claims, then the first. */
+/** Returns the enforced claim with the least remaining. Without enforced claims, a shadow claim. */
 function leastRemaining(claims: readonly Claim[]): Claim {
   const enforced = claims.filter(({ isShadow }) => !isShadow);
   const all = enforced.length > 0 ? enforced : claims;
@@ -93,7 +99,7 @@ function headersOf(outcome: DescriptorDecisions, form: HeaderForm): readonly Hea
 
 type Data = Readonly<Record<string, unknown>>;
 
-/** Merges the metadata of all allowed descriptors; of two values the first one wins. */
+/** Returns the merged metadata of all allowed descriptors. Earlier descriptors take precedence. */
 function metadataOf({ items }: Plan, statuses: readonly DescriptorStatus[]): Data | undefined {
   let merged: Data | undefined;
   for (const [at, { metadata }] of items.entries()) {

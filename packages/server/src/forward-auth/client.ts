@@ -1,8 +1,9 @@
 /**
- * The client address of a forwarded request. The peer of the socket is always the proxy, so without
- * a trusted proxy all clients would share one key. Without `trustProxy`, a proxy on this machine is
- * trusted, because local programs can send any client address anyway. A proxy on another machine is
- * not trusted, and a warning is logged.
+ * The client address of a forwarded request. The peer of the socket is always the proxy, so the
+ * address comes from a header of a trusted proxy. If no proxy were trusted, all clients would share
+ * one key. Without the setting `trustProxy`, a proxy on this machine is trusted, because local
+ * programs can send any client address anyway. A proxy on another machine is not trusted, and a
+ * warning is logged.
  */
 import type { IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
@@ -30,7 +31,10 @@ export function forwardedClient(settings: AddressSettings, log: Logger): Address
     isLocal(incoming.socket) ? readLocal(incoming) : addressBy(readRemote, incoming);
 }
 
-/** Returns the client's key. Throws if the address is unknown: such clients would share a limit. */
+/**
+ * Returns the client's key. Throws if the address is unknown, because all clients without an
+ * address would share a limit.
+ */
 function addressBy(read: AddressReader, incoming: IncomingMessage): string {
   const key = read(incoming.socket.remoteAddress, (name) => singleHeader(incoming, name));
   if (key === UNKNOWN_CLIENT) throw new AmbiguousRequest('Expected a client address, got none');
@@ -39,7 +43,7 @@ function addressBy(read: AddressReader, incoming: IncomingMessage): string {
 
 const LOCAL = Symbol('local');
 
-/** Whether the peer is on this machine. Cached on the socket to avoid parsing the address again. */
+/** Whether the peer is on this machine. Cached on the socket, to parse each address only once. */
 function isLocal(socket: Socket & { [LOCAL]?: boolean }): boolean {
   // Dual-stack sockets report IPv4 addresses as `::ffff:127.0.0.1`.
   socket[LOCAL] ??= isLoopback((socket.remoteAddress ?? '').replace(/^::ffff:/, ''));
@@ -49,7 +53,7 @@ function isLocal(socket: Socket & { [LOCAL]?: boolean }): boolean {
 const MAX_CACHED = 4096;
 const MAX_CACHED_LENGTH = 256;
 
-/** Caches addresses by header value: with one trusted hop, the address depends on nothing else. */
+/** Caches addresses by header value. With one trusted hop, they depend on the header only. */
 function cached(read: AddressReader, name: string): AddressOf {
   const keys = new Map<string, string>();
   return (incoming) => {

@@ -1,6 +1,6 @@
 /**
- * The forwarded request, read only from the headers that the proxy's profile names. A request that
- * two programs could read differently is rejected with 400.
+ * The request that a proxy forwards, read only from the headers that the profile of the proxy
+ * names. A request that two programs could read differently is rejected with 400.
  */
 import type { IncomingMessage } from 'node:http';
 import { AmbiguousRequest } from '../ambiguous-request.ts';
@@ -12,7 +12,7 @@ import { ruleHeader, singleHeader } from './single-header.ts';
 /** Returns the client address of a forwarded request, as a key. */
 export type AddressOf = (incoming: IncomingMessage) => string;
 
-/** Reads everything but method and path lazily, when a rule needs it. */
+/** Reads the method and the path at once, and other properties when a rule needs them. */
 export class ForwardedRequest implements RequestAttributes {
   readonly path: string;
   readonly #query: number;
@@ -51,10 +51,10 @@ export class ForwardedRequest implements RequestAttributes {
   }
 }
 
-/** A name of 255 characters and a port of 5 digits. */
+/** A name of 255 characters, a colon and a port of 5 digits. */
 const MAX_HOST_LENGTH = 261;
 
-/** Without `#`: correct clients never send it, and applications parse it differently. */
+/** `#` is rejected: correct clients never send it, and applications parse it differently. */
 const TARGET = /^(?:\/[!"$-~\x80-\xff]*|\*)$/;
 const METHOD = /^[\w!#$%&'*+.^`|~-]+$/;
 const HOST = /^(?:[\w.!$&'()*+;=~-]+|\[[\da-fA-F:.]+\])(?::\d*)?$/;
@@ -72,7 +72,7 @@ export function describedRequest(
   return new ForwardedRequest(incoming, addressOf, profile, method, target);
 }
 
-/** Returns the request itself, without the prefix that Envoy adds to the path. */
+/** Returns the received request itself, without the prefix that Envoy adds to the path. */
 export function prefixedRequest(
   incoming: IncomingMessage,
   addressOf: AddressOf,

@@ -2,7 +2,7 @@
  * Forward-auth endpoints. A proxy sends a subrequest before it forwards a request: 200 admits the
  * request, 429 denies it, both with rate-limit headers. Accepts any method and ignores the body.
  *
- *     /v1/forward-auth               headers describe the request
+ *     /v1/forward-auth               headers describe the forwarded request
  *     /v1/forward-auth?deny=403      for nginx, which treats statuses other than 401 and 403 as
  *                                    errors
  *     /v1/forward-auth/ext-authz/... for Envoy: the request itself, with a path prefix
@@ -18,7 +18,7 @@ import type { AppContext } from '../app-context.ts';
 import type { Configuration } from '../configuration.ts';
 import type { DecisionService, LimitRequest, ServiceDecision } from '../decision-service.ts';
 import { decisionReport, type Field, fieldsOf } from '../http/fields.ts';
-import { problemBody } from '../http/problems.ts';
+import { PROBLEM_TYPE, problemBody } from '../http/problems.ts';
 import {
   asHttpError,
   badRequest,
@@ -40,19 +40,19 @@ const PATH = '/v1/forward-auth';
 const ENVOY_PREFIX = `${PATH}/ext-authz`;
 
 export function forwardAuthRoutes(router: Router, app: AppContext): void {
-  const gate = new Gate(app);
+  const forwardAuth = new ForwardAuth(app);
   const profile = PROXY_PROFILES[app.settings.proxy];
-  // Envoy sends no headers that describe the request; such headers would be the client's own.
+  // Envoy does not describe the request in headers, so a client could forge such headers.
   if (profile.described !== undefined) {
     const described: RequestReader = (incoming, addressOf) =>
       describedRequest(incoming, addressOf, profile);
     router.add(ANY_METHOD, PATH, 'proxied', (context) =>
-      gate.respond(context, described, denyStatusIn(context)),
+      forwardAuth.respond(context, described, denyStatusIn(context)),
     );
   }
-  // The rest of the path and the query are the client's, so `deny` is not read from them.
+  // The client chooses the rest of the path and the query, so `deny` is not read from the query.
   router.add(ANY_METHOD, `${ENVOY_PREFIX}/*`, 'proxied', (context) =>
-    gate.respond(context, fromEnvoy, undefined),
+    forwardAuth.respond(context, fromEnvoy, undefined),
   );
 }
 
@@ -64,7 +64,7 @@ const fromEnvoy: RequestReader = (incoming, addressOf) =>
 /** Replaces the status of every denial and error. Set by `?deny=403`. */
 type DenyStatus = 403 | undefined;
 
-class Gate {
+class ForwardAuth {
   readonly #decisionService: DecisionService;
   readonly #configuration: Configuration;
   readonly #form: HeaderForm;
@@ -80,7 +80,7 @@ class Gate {
     this.#log = log;
   }
 
-  /** Responds synchronously if the store is in this process. */
+  /** Decides and responds. Returns a promise only if the store is not in this process. */
   respond(
     context: RequestContext,
     readRequest: RequestReader,
@@ -94,7 +94,7 @@ class Gate {
     }
   }
 
-  /** Logs once that `--proxy` names the wrong proxy, in which case every request is rejected. */
+  /** Logs the first missing header. If `--proxy` names the wrong proxy, all requests lack it. */
   #warnOfProfile(error: unknown): void {
     if (this.#hasWarned || !(error instanceof HttpError)) return;
     const { code, message } = error;
@@ -122,8 +122,9 @@ class Gate {
   }
 
   /**
-   * Returns validated limits, or the enforced limits whose override is below the cost of the
-   * request. Those deny for ever. If such a limit is in shadow mode, it is only reported.
+   * Returns the validated limits. If an override is below the cost of the request, its limit can
+   * never allow the request. Such limits are returned as `violated` if they are enforced. In shadow
+   * mode they are only reported.
    */
   #limitsOf(requests: readonly LimitRequest[]): readonly Limit[] | { violated: readonly Limit[] } {
     try {
@@ -143,7 +144,7 @@ class Gate {
     return rest.length === 0 ? [] : this.#decisionService.limits(rest);
   }
 
-  /** Returns a limit with a cost above its capacity, which `DecisionService.limits` rejects. */
+  /** Returns a limit whose cost is above its capacity, which `DecisionService.limits` rejects. */
   #tooLargeLimit({ policy, key, cost, operation }: LimitRequest): Limit {
     const limit = this.#decisionService.policies.limit(policy, key, undefined, 1);
     return { ...limit, cost: cost ?? limit.policy.costs.get(operation ?? '') ?? 1 };
@@ -195,7 +196,7 @@ class Gate {
 
 const headersOfPolicy = new WeakMap<Policy, SingleLimitHeaders>();
 
-/** Fast path for one limit: caches the constant parts of the headers by policy. */
+/** Fast path for one limit: avoids formatting the constant parts of the headers each time. */
 function singleFields(result: CheckResult, { policy }: Limit): readonly Field[] {
   let headers = headersOfPolicy.get(policy);
   if (headers === undefined) {
@@ -221,7 +222,7 @@ function sendFailure(context: RequestContext, error: unknown, denyStatus: DenySt
     error instanceof AmbiguousRequest
       ? badRequest('ERR_AMBIGUOUS_REQUEST', error.message)
       : asHttpError(error);
-  // Internal errors are logged and sent as 500 by the server, whatever `deny` says.
+  // The server logs internal errors and responds with 500, also with `deny=403`.
   if (failure.status === 500) throw error;
   const { status } = failure;
   const body = JSON.stringify(problemBody(failure));
@@ -229,12 +230,11 @@ function sendFailure(context: RequestContext, error: unknown, denyStatus: DenySt
   deny(context, denial, [], denyStatus);
 }
 
-const PROBLEM_TYPE = 'application/problem+json';
-
-/** Passes the headers as a flat list, the form that `writeHead` handles fastest. */
+/** Responds with 200. The headers are a flat list, the form that `writeHead` handles fastest. */
 function allow({ request, response }: RequestContext, fields: readonly Field[]): void {
   const lines = ['Content-Length', '0'];
-  // HTTP/1.1 connections stay open without the header, and proxies use their own idle timeouts.
+  // The `Connection` header is not needed: HTTP/1.1 connections stay open without it, and proxies
+  // use their own idle timeouts.
   if (response.shouldKeepAlive && request.httpVersionMinor > 0) response.removeHeader('connection');
   for (const [name, value] of fields) lines.push(name, value);
   response.writeHead(200, lines);

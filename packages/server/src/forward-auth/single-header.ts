@@ -1,17 +1,17 @@
 /**
- * Reads headers that must not be repeated. Applications disagree about repeated headers: some take
- * the first line, some the last, some join them. `IncomingMessage.headers` hides repetition: it
- * joins the lines, or keeps only the first.
+ * Reads headers that must not be repeated. Applications read repeated headers differently: they
+ * take the first line, take the last line, or join all lines. `IncomingMessage.headers` does not
+ * show a repetition, because it joins the lines or keeps only the first.
  */
 import type { IncomingMessage } from 'node:http';
 import { AmbiguousRequest } from '../ambiguous-request.ts';
 
-/** Returns the value of a header by its lower-case name; throws if it is repeated. */
+/** Returns the value of a header by its lower-case name. Throws if the header is repeated. */
 export function singleHeader(incoming: IncomingMessage, name: string): string | undefined {
   const value: unknown = incoming.headers[name];
   if (value === undefined) return undefined;
   if (typeof value === 'string') {
-    // Fast path: Node joins extension headers with ", ", so a value without it is one line.
+    // Fast path: Node joins repeated `x-` headers with ", ", so a value without ", " is one line.
     if (name.startsWith('x-') && !value.includes(', ')) return value;
     // HTTP/2 clients may send each cookie on its own line.
     if (name === 'cookie' || countLines(incoming, name) < 2) return value;
@@ -32,15 +32,18 @@ function countLines({ rawHeaders }: IncomingMessage, name: string): number {
   return count;
 }
 
-/** Headers that often contain a comma and do not identify a client. */
+/** Headers in which a comma is usual and does not mean that lines were joined. */
 const WITH_COMMAS: ReadonlySet<string> = new Set([
   ...['accept', 'accept-encoding', 'accept-language', 'cookie', 'referer', 'user-agent'],
 ]);
 
 /**
- * Returns a header that a rule or key reads. Rejects a repeated header; a second header that
- * differs only in `_` and `-`, because CGI, WSGI and PHP applications read both under one name;
- * and a comma if the proxy may join repeated lines.
+ * Returns the value of a header that a rule or key reads. Throws an `AmbiguousRequest` if:
+ *
+ * - the header is repeated,
+ * - another header differs from it only in `_` and `-`, because CGI, WSGI and PHP applications read
+ *   both under one name,
+ * - the value has a comma and the proxy may join repeated lines (`joinsLines`).
  */
 export function ruleHeader(
   incoming: IncomingMessage,

@@ -1,11 +1,13 @@
-/** Routes of the admin API: receipts, keys, policies, overrides, reload. */
+/** Routes of the admin API: receipts, holds, keys, blocks, policies, overrides, reload. */
 
 import type { AppContext } from '../app-context.ts';
 import { HttpError } from '../http/request-context.ts';
 import type { Handler, Router } from '../http/router.ts';
 import { audit } from './audit.ts';
+import { blockHandler, unblockHandler } from './blocks.ts';
 import type { ClientOf } from './clients.ts';
 import { eventsHandler } from './events.ts';
+import { releaseHandler, renewHandler } from './holds.ts';
 import { inspectHandler, resetByPathHandler, resetHandler } from './keys.ts';
 import { openapiHandler } from './openapi.ts';
 import {
@@ -34,6 +36,10 @@ export function adminRoutes(router: Router, app: AppContext, clientOf: ClientOf)
   const { decisionService } = app;
   router.add('POST', '/v1/refund', 'admin', refundHandler(decisionService, clientOf));
   router.add('POST', '/v1/settle', 'admin', settleHandler(decisionService, clientOf));
+  router.add('POST', '/v1/release', 'admin', releaseHandler(decisionService));
+  router.add('POST', '/v1/renew', 'admin', renewHandler(decisionService));
+  router.add('POST', '/v1/blocks', 'admin', blockHandler(app));
+  router.add('DELETE', '/v1/blocks', 'admin', unblockHandler(app));
   router.add('POST', '/v1/reset', 'admin', resetHandler(app));
   router.add('GET', '/v1/keys', 'admin', inspectHandler(app));
   router.add('GET', '/v1/keys/:policy/:key', 'admin', inspectHandler(app));

@@ -3,12 +3,14 @@ import type { RequestContext } from '../http/request-context.ts';
 import { sessionName } from '../http/sessions.ts';
 import type { Logger } from '../observe/log.ts';
 
-type Changing = 'reset' | 'override.set' | 'override.delete' | 'policy.shadow' | 'reload';
+type ChangeOfKey = 'reset' | 'block' | 'unblock' | 'override.set' | 'override.delete';
+type Changing = ChangeOfKey | 'policy.shadow' | 'reload';
 
 export interface Change {
   readonly action: Changing | 'sign-in' | 'sign-out' | 'token';
-  /** Result of a sign-in or token, and the name of the new session. */
+  /** Whether a sign-in or a bearer token was accepted. */
   readonly ok?: boolean;
+  /** The name of the session that a sign-in has opened. */
   readonly session?: string;
   readonly policy?: string;
   readonly key?: string;
@@ -18,8 +20,8 @@ export interface Change {
 }
 
 /**
- * `by` is the peer address of the connection, independent of headers; `as` is the method of
- * authentication; `session` is the name of the session, if any.
+ * Returns the fields of an audit line. `by` is the peer address of the connection, independent of
+ * headers. `as` is the method of authentication. `session` is the name of the caller's session.
  */
 export function auditLine({ request, caller }: RequestContext, change: Change): object {
   const { remoteAddress = 'unknown' } = request.socket;
@@ -31,7 +33,7 @@ export function auditLine({ request, caller }: RequestContext, change: Change): 
   return { audit: { ...change, ...who } };
 }
 
-/** Returns the log for audit lines, which are written at every log level, also `silent`. */
+/** Returns the log for audit lines. They are written at every log level, also at `silent`. */
 export const auditLog = (log: Logger): Logger => log.child({}, { level: 'info' });
 
 export function audit(

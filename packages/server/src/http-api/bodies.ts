@@ -12,6 +12,7 @@ const CODES: Readonly<Record<string, ServiceErrorCode>> = {
   cost: 'ERR_INVALID_COST',
   costs: 'ERR_INVALID_COST',
   receipt: 'ERR_INVALID_RECEIPT',
+  duration: 'ERR_INVALID_BLOCK',
   expiresAt: 'ERR_INVALID_OPTION',
   expiresInMs: 'ERR_INVALID_OPTION',
   reason: 'ERR_INVALID_OPTION',
@@ -20,7 +21,10 @@ const CODES: Readonly<Record<string, ServiceErrorCode>> = {
 /** The value of this field is never repeated in a response. */
 const SECRET = 'token';
 
-/** `advice` is added to the message for an unknown field, by name. */
+/**
+ * Resolves to the parsed body; rejects if it does not match the schema. `advice` has texts by field
+ * name, which are added to the message if the field is unknown.
+ */
 export async function readBody<S extends z.ZodObject>(
   context: RequestContext,
   schema: S,
@@ -38,8 +42,8 @@ const isUnknownField = (issue: Issue): issue is z.core.$ZodIssueUnrecognizedKeys
   issue.code === 'unrecognized_keys' && issue.path.length === 0;
 
 /**
- * Returns the first issue. If that is a missing field and the body has an unknown field, returns
- * the issue of the unknown field, which may be the missing one, misspelt.
+ * Returns the issue to report: usually the first one. If the first issue is a missing field and the
+ * body has an unknown field, the unknown field may be a misspelling, so its issue is returned.
  */
 function mainIssue(body: unknown, issues: readonly Issue[]): Issue {
   const [first] = issues;
@@ -78,7 +82,7 @@ const messageOf = (what: string, received: unknown): string =>
 export const escapePointer = (name: string): string =>
   name.replaceAll('~', '~0').replaceAll('/', '~1');
 
-/** Returns the error for an unknown field: a misspelt one would silently mean the default. */
+/** Returns the error for an unknown field. A misspelt field must not be ignored silently. */
 export function unknownField(
   known: Iterable<string>,
   name: string,

@@ -3,7 +3,7 @@
  * as a whole before the first decision, so an invalid batch charges nothing.
  */
 import { type FailureAction, type Limit, SluiceError } from 'sluice';
-import { checkAction, expected, isRecord } from 'sluice/engine';
+import { checkAction, expected, isRecord, MAX_LIMITS } from 'sluice/engine';
 import type { HeaderForm } from 'sluice/http';
 import type { DecisionService, LimitRequest, ServiceDecision } from '../decision-service.ts';
 import { fieldsOf, statusOf } from '../http/fields.ts';
@@ -13,22 +13,24 @@ import { checkCharacters } from '../policies.ts';
 import { unknownField } from './bodies.ts';
 import type { ClientOf } from './clients.ts';
 import { decisionText } from './decision-text.ts';
-import { MAX_CHECKS, MAX_ID_LENGTH } from './schemas.ts';
+import { MAX_CHECKS, MAX_ID_LENGTH, MAX_LABEL_LENGTH } from './schemas.ts';
 
-/** Maximum for all checks of a batch together: they are decided in one event-loop turn. */
+/** Maximum number of limits of a batch, which is decided in one turn of the event loop. */
 export const MAX_LIMITS_OF_BATCH = 4096;
 
 const LIMIT_FIELDS = new Set(['policy', 'key', 'cost', 'operation']);
-const ONE_FIELDS = new Set([...LIMIT_FIELDS, 'id', 'onFailure']);
-const SEVERAL_FIELDS = new Set(['limits', 'id', 'onFailure']);
+const CALL_FIELDS = ['id', 'onFailure', 'label'];
+const ONE_FIELDS = new Set([...LIMIT_FIELDS, ...CALL_FIELDS]);
+const SEVERAL_FIELDS = new Set(['limits', ...CALL_FIELDS]);
 
 interface ValidatedCheck {
   readonly limits: readonly Limit[];
   readonly id: string | undefined;
   readonly onFailure: FailureAction | undefined;
+  readonly label: string | undefined;
 }
 
-/** Rejects unknown fields: a misspelt one would silently mean the default. */
+/** Throws if there is an unknown field. A misspelt field must not be ignored silently. */
 function checkNames(value: Record<string, unknown>, known: Set<string>, pointer: string): void {
   for (const name in value) {
     if (!known.has(name)) throw unknownField(known, name, pointer);
@@ -54,6 +56,7 @@ function validateCheck(
     limits: validateLimits(decisionService, requests, peek, pointer, isJoint),
     id: validateId(body.id, pointer),
     onFailure: validateAction(body.onFailure, pointer),
+    label: validateLabel(body.label, pointer),
   };
 }
 
@@ -67,7 +70,7 @@ function validateLimits(
   try {
     return decisionService.limits(requests, peek);
   } catch (error) {
-    // Finds the invalid limit for the pointer. Valid limits are validated only once.
+    // Validates each limit again, only to find the invalid one for the pointer of the error.
     const place = isJoint ? `${pointer}/limits` : pointer;
     for (const [at, request] of requests.entries()) {
       checkAlone(decisionService, request, peek, isJoint ? `${place}/${at}` : place);
@@ -130,9 +133,16 @@ function validateAction(action: unknown, pointer: string): FailureAction | undef
   }
 }
 
+function validateLabel(label: unknown, pointer: string): string | undefined {
+  if (label === undefined) return undefined;
+  if (typeof label === 'string' && label.length <= MAX_LABEL_LENGTH) return label;
+  const what = `\`label\` to be a string of at most ${MAX_LABEL_LENGTH} characters`;
+  throw asHttpError(expected('ERR_INVALID_OPTION', what, label), `${pointer}/label`);
+}
+
 function jointRequests(limits: unknown, pointer: string): readonly LimitRequest[] {
   if (!Array.isArray(limits) || limits.length === 0) {
-    const what = 'Expected `limits` to be an array of 1 to 64 limits';
+    const what = `Expected \`limits\` to be an array of 1 to ${MAX_LIMITS} limits`;
     throw badRequest('ERR_INVALID_CHECK', what, `${pointer}/limits`);
   }
   for (const [at, limit] of limits.entries()) {
@@ -174,9 +184,9 @@ async function decideBatch(
     validateCheck(decisionService, check, peek, `/checks/${at}`),
   );
   const pending: (ServiceDecision | Promise<ServiceDecision>)[] = validated.map(
-    ({ limits, id, onFailure }) => decisionService.decide(limits, { peek, id, client, onFailure }),
+    ({ limits, ...call }) => decisionService.decide(limits, { peek, client, ...call }),
   );
-  // A failed check must not hide the charges of the others, so each has its own result.
+  // Each check has its own result: if one fails, the client still gets the receipts of the others.
   const settled = pending.some((each) => each instanceof Promise)
     ? await Promise.allSettled(pending)
     : pending.map((value) => ({ status: 'fulfilled' as const, value: value as ServiceDecision }));
@@ -191,7 +201,10 @@ async function decideBatch(
   context.sendText(200, `{"decisions":[${texts.join(',')}]}`);
 }
 
-/** Responds 200 to a denied check as well; with `?enforce`, 429 with rate-limit headers. */
+/**
+ * Returns a handler that responds with 200 to allowed and denied checks. With `?enforce`, it
+ * responds to a denied check with 429 and rate-limit headers.
+ */
 export function checkHandler(
   decisionService: DecisionService,
   peek: boolean,
@@ -211,15 +224,15 @@ export function checkHandler(
           'Expected `enforce` with a single check, got a batch',
         );
       }
-      const { limits, id, onFailure } = validateCheck(decisionService, body, peek, '');
+      const { limits, ...call } = validateCheck(decisionService, body, peek, '');
       const send = (decision: ServiceDecision): void => {
         const fields = isEnforced
           ? Object.fromEntries(fieldsOf(decision, limits, form))
           : undefined;
         const status = isEnforced ? statusOf(decision) : 200;
-        context.sendText(status, decisionText(decision, id, limits.length, client), fields);
+        context.sendText(status, decisionText(decision, call.id, limits.length, client), fields);
       };
-      const decision = decisionService.decide(limits, { peek, id, client, onFailure });
+      const decision = decisionService.decide(limits, { peek, client, ...call });
       return decision instanceof Promise ? decision.then(send) : send(decision);
     });
   };

@@ -1,6 +1,7 @@
 /**
- * The clients that idempotency ids and used receipts are accounted to: addresses, so that one
- * client cannot evict the records of others.
+ * Identifies clients by their address. If the memory for idempotency ids and used receipts runs
+ * out, the store evicts records of the client that uses the most memory. So one client cannot evict
+ * the records of others.
  */
 import { createHash } from 'node:crypto';
 import { clientAddress } from 'sluice/http';
@@ -12,7 +13,7 @@ export type ClientOf = (context: RequestContext) => string;
 
 const HASH_LENGTH = 8;
 const MAX_CACHED = 4096;
-/** The client of requests without an address, such as those of closed connections. */
+/** The client of requests without an address, for example if the connection is already closed. */
 const NO_ADDRESS = 'none';
 
 type AddressSettings = Pick<Settings, 'trustProxy' | 'forwardedHeader' | 'ipv6Prefix'>;
@@ -22,7 +23,7 @@ export function clientsByAddress(settings: AddressSettings): ClientOf {
   const addressOf = clientAddress({
     ...{ forwardedHeader, ipv6Prefix },
     ...(trustProxy !== undefined && { trustProxy }),
-    // Sign-ins and forwarded requests report the same problems.
+    // Warnings are ignored, because `TokenAttempts` and forward-auth log the same warnings.
     onWarning: () => {},
   });
   const hashes = new Map<string, string>();
@@ -32,7 +33,7 @@ export function clientsByAddress(settings: AddressSettings): ClientOf {
     const address = addressOf(remoteAddress, (name) => context.header(name));
     let hash = hashes.get(address);
     if (hash === undefined) {
-      // Receipts contain it, and should not show addresses.
+      // Receipts contain the client, and must not reveal its address.
       hash = createHash('sha256').update(address).digest('base64url').slice(0, HASH_LENGTH);
       if (hashes.size >= MAX_CACHED) hashes.clear();
       hashes.set(address, hash);

@@ -1,4 +1,4 @@
-/** Serializes decisions to JSON by concatenation, which avoids building objects. */
+/** Serializes decisions to JSON by string concatenation, which avoids building objects. */
 import type { CheckResult, LimitDecision } from 'sluice';
 import { DecisionRecord } from 'sluice/engine';
 import type { ServiceDecision } from '../decision-service.ts';
@@ -9,8 +9,14 @@ function limitText(limit: LimitDecision): string {
     `"allowed":${limit.allowed},"policy":${JSON.stringify(limit.policy)},` +
     `"key":${JSON.stringify(limit.key)},"cost":${limit.cost},"limit":${limit.limit},` +
     `"remaining":${limit.remaining},"retryAfterMs":${limit.retryAfterMs},` +
-    `"resetAfterMs":${limit.resetAfterMs},"atMs":${limit.atMs}`
+    `"resetAfterMs":${limit.resetAfterMs},"atMs":${limit.atMs}${holdText(limit)}`
   );
+}
+
+/** Returns the fields that only concurrency limits and blocked keys have. */
+function holdText({ fence, blockedUntilMs }: LimitDecision): string {
+  if (fence !== undefined) return `,"fence":${fence}`;
+  return blockedUntilMs === undefined ? '' : `,"blockedUntilMs":${blockedUntilMs}`;
 }
 
 function resultText(result: CheckResult): string {
@@ -25,20 +31,22 @@ function resultText(result: CheckResult): string {
 }
 
 /**
- * Fast path for one limit decided by the store: the text of the decision is reused for its only
- * limit, and the charge of the receipt for its policy and key.
+ * Fast path for one limit that the store has decided. Avoids serializing the fields of the decision
+ * a second time for its only limit, and the policy and key again for the charge of the receipt.
  */
 function singleText(result: DecisionRecord, peek: boolean, client: string): string {
   const policy = JSON.stringify(result.policy);
   const key = JSON.stringify(result.key);
-  const { allowed, cost, atMs } = result;
+  const { allowed, cost, atMs, fence } = result;
   const own =
     `"allowed":${allowed},"policy":${policy},"key":${key},"cost":${cost},` +
     `"limit":${result.limit},"remaining":${result.remaining},` +
-    `"retryAfterMs":${result.retryAfterMs},"resetAfterMs":${result.resetAfterMs},"atMs":${atMs}`;
+    `"retryAfterMs":${result.retryAfterMs},"resetAfterMs":${result.resetAfterMs},"atMs":${atMs}` +
+    holdText(result);
   const cached = 'cached' in result ? ',"cached":true' : '';
   if (!allowed || peek) return `{${own},"limits":[{${own}}]${cached}}`;
-  const charge = `{"policy":${policy},"key":${key},"cost":${cost},"atMs":${atMs}}`;
+  const hold = fence === undefined ? '' : `,"fence":${fence}`;
+  const charge = `{"policy":${policy},"key":${key},"cost":${cost},"atMs":${atMs}${hold}}`;
   const id = nextReceiptId(client);
   return `{${own},"limits":[{${own}}],"receipt":{"id":"${id}","charges":[${charge}]}}`;
 }

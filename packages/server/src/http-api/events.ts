@@ -9,13 +9,13 @@ import type { DenialFilter } from '../observe/denials.ts';
 import { type EndReason, type Listener, MAX_STREAMS } from '../observe/feed.ts';
 import { checkLabel } from '../observe/policy-labels.ts';
 
-/** A stream with more unread data is ended. */
+/** Maximum size of unread data. A stream with more unread data is ended. */
 export const MAX_BACKLOG_BYTES = 256 * 1024;
 
-/** Timeout for sending the last event. */
+/** Timeout for the client to read the last event. */
 const LINGER_MS = 1000;
 
-/** Reconnection delay of browsers. */
+/** Delay after which browsers reconnect. */
 const RETRY_MS = 2000;
 
 const HEAD = {
@@ -49,7 +49,7 @@ export class EventStream implements Listener {
     return this.#response.writableLength > MAX_BACKLOG_BYTES;
   }
 
-  /** `data` is JSON, which contains no line breaks. */
+  /** Sends an event. `data` is JSON, which contains no line breaks. */
   send(event: string, data: string): void {
     const response = this.#response;
     if (!response.writableEnded && !response.destroyed) {
@@ -57,7 +57,7 @@ export class EventStream implements Listener {
     }
   }
 
-  /** Sends the reason, then closes; destroys the connection if the client does not read it. */
+  /** Sends the reason and ends the stream. After 1 s, destroys the connection. */
   end(why: EndReason): void {
     const response = this.#response;
     if (response.writableEnded || response.destroyed) return;
@@ -87,7 +87,10 @@ const tooMany = (): HttpError =>
     { 'retry-after': '10' },
   );
 
-/** The request counts as complete when its headers are sent. Shutdown ends streams at once. */
+/**
+ * Returns a handler that opens an event stream. The request counts as complete when its headers are
+ * sent, so shutdown does not wait for streams and ends them at once.
+ */
 export function eventsHandler(app: AppContext): Handler {
   const { access } = app;
   const { feed } = app.live;

@@ -1,4 +1,4 @@
-/** State and reset of a key: `/v1/keys` and `POST /v1/reset`. */
+/** `/v1/keys` and `POST /v1/reset`: returns the state of a key, and resets keys. */
 import { keyText } from 'sluice/engine';
 import type { AppContext } from '../app-context.ts';
 import type { KeyInspection, LimitRequest } from '../decision-service.ts';
@@ -10,7 +10,7 @@ import { readBody } from './bodies.ts';
 import { policyAndKeyOf } from './policy-and-key.ts';
 import { ResetRequest } from './schemas.ts';
 
-/** Maximum number of log entries in a report; the newest are kept. */
+/** Maximum number of entries of a sliding log in a report: the newest ones. */
 const MAX_ENTRIES = 1000;
 
 /** Throws a 404 if the policy does not exist. */
@@ -43,6 +43,10 @@ function reportOf(
     cells: state?.cells ?? [],
     entries: entries.slice(-MAX_ENTRIES),
     entryCount: state?.entryCount ?? 0,
+    // Undefined fields are not in the JSON.
+    holds: state?.holds,
+    blockedUntilMs: state?.blockedUntilMs,
+    blocks: state?.blocks,
     atMs,
     nextMs,
     ...(nextForCostMs !== undefined && Number.isFinite(nextForCostMs) && { nextForCostMs }),
@@ -59,7 +63,7 @@ function costOf({ query }: RequestContext): number | undefined {
   throw badRequest('ERR_INVALID_COST', `${what}, got \`${text.slice(0, 60)}\``);
 }
 
-/** Responds 200 with `held: false` for a key without an entry. */
+/** Returns a handler that responds with the state of a key, or `held: false` if it has no entry. */
 export function inspectHandler(app: AppContext): Handler {
   return async (context) => {
     const { policy, key } = policyAndKeyOf(context, 'cost');
@@ -79,7 +83,7 @@ async function reset(
   decisionService.policies.policy(policy);
   const key = keyText(given);
   checkCharacters(key);
-  // Only for the audit log, so a failure does not prevent the reset.
+  // The state before the reset is only for the audit log, so a failure does not prevent the reset.
   const held = await decisionService.inspect(policy, key).catch(() => undefined);
   await decisionService.reset(policy, key);
   const before = held === undefined ? null : { used: held.used, remaining: held.remaining };

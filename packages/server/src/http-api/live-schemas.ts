@@ -57,6 +57,7 @@ const denial = z.object({
   limit: count.describe('the capacity; 0 for a limit that denies everything'),
   remaining: count,
   retryAfterMs: durationMs.optional().describe('absent if the wait is infinite'),
+  blockedUntilMs: timeMs.optional().describe('set if the key is blocked: the end of the block'),
   windowMs: durationMs.optional(),
   algorithm: z.string().optional(),
   shadow: z.literal(true).optional().describe('set if the policy is in shadow mode'),

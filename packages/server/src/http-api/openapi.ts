@@ -16,7 +16,7 @@ const LICENSE = { name: 'MIT', identifier: 'MIT' };
 
 const EVERY_METHOD = ['get', 'head', 'post', 'put', 'patch', 'delete', 'options'];
 
-/** Errors that no operation lists. */
+/** The response for errors that an operation does not list. */
 const PROBLEM = { $ref: '#/components/responses/Problem' };
 const OTHER_RESPONSES = { '4XX': PROBLEM, '5XX': PROBLEM };
 
@@ -35,7 +35,7 @@ for (const [name, value] of Object.entries(schemas)) {
 
 const placeOf = (name: string): string => `#/components/schemas/${name}`;
 
-/** Returns the named schemas, to which operations refer. */
+/** Returns the JSON Schemas of all named schemas. Operations refer to them by name. */
 function components(): Json {
   const registry = z.registry<{ id: string }>();
   for (const [schema, id] of namesOfSchemas) registry.add(schema as z.ZodType, { id });
@@ -134,7 +134,7 @@ export function openapiDocument(): Json {
   };
 }
 
-/** Generates the document at the first request. */
+/** Returns a handler that generates the document at the first request, and caches it. */
 export function openapiHandler(): Handler {
   let text: string | undefined;
   return (context) => {

@@ -13,7 +13,7 @@ export interface ApiOperation {
   /** Query parameters and their descriptions. */
   readonly query?: Readonly<Record<string, string>>;
   readonly request?: z.ZodType;
-  /** By status; a list if the body has several types. */
+  /** Responses by status. A list if the body has several types. */
   readonly responses: Readonly<
     Record<number, ApiOperationResponse | readonly ApiOperationResponse[]>
   >;
@@ -22,7 +22,7 @@ export interface ApiOperation {
 export interface ApiOperationResponse {
   readonly description: string;
   readonly schema?: z.ZodType;
-  /** Default `application/json` if there is a schema; without either, no body. */
+  /** Default `application/json`. A response without type and schema has no body. */
   readonly type?: string;
 }
 
@@ -99,6 +99,32 @@ export const OPERATIONS: readonly ApiOperation[] = [
     summary: 'Adjusts the reserved cost of a check to the actual cost. A receipt can be used once.',
     request: schemas.SettleRequest,
     responses: { 200: json('the change of the cost', schemas.SettleResponse) },
+  },
+  {
+    ...{ method: 'POST', path: '/v1/release' },
+    summary: 'Releases the holds of a receipt. Window charges of the receipt stay.',
+    request: schemas.HoldRequest,
+    responses: { 200: json('whether all holds still counted', schemas.ReleaseResponse) },
+  },
+  {
+    ...{ method: 'POST', path: '/v1/renew' },
+    summary: 'Starts the leases of the holds of a receipt again.',
+    request: schemas.HoldRequest,
+    responses: { 200: json('whether all holds still counted', schemas.RenewResponse) },
+  },
+  {
+    ...{ method: 'POST', path: '/v1/blocks' },
+    summary: 'Blocks a key of a policy with `block`, instead of a block that is running.',
+    request: schemas.BlockRequest,
+    responses: { 200: json('blocked', schemas.BlockResponse) },
+  },
+  {
+    ...{ method: 'DELETE', path: '/v1/blocks' },
+    summary: 'Ends the block of a key. Its next block is as long as the first.',
+    ...{
+      query: names,
+      responses: { 200: json('not blocked', schemas.BlockResponse), 404: noPolicy },
+    },
   },
   {
     ...{ method: 'POST', path: '/v1/reset' },

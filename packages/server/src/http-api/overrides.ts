@@ -15,15 +15,18 @@ import { OverrideFields, OverrideRequest } from './schemas.ts';
 
 type Fields = z.output<typeof OverrideFields>;
 
-/** With several processes, the store process writes the file. */
+/** Whether all changes are in the overrides file. With workers, the supervisor writes the file. */
 const isSaved = ({ overridesFile, group }: AppContext): boolean =>
   (group.isSaved ?? overridesFile?.isSaved) === true;
 
 const isPersisted = (app: AppContext, { source }: Override): boolean =>
   source === 'file' || isSaved(app);
 
-/** Waits until a change is in effect in all processes. Resolves to whether it is in the file. */
-export async function isKept(app: AppContext): Promise<boolean> {
+/**
+ * Waits until a change is in effect in all processes. Resolves to whether the change is saved in
+ * the overrides file.
+ */
+export async function waitUntilApplied(app: AppContext): Promise<boolean> {
   await Promise.all([app.overridesFile?.saved(), app.group.synced()]);
   return isSaved(app);
 }
@@ -82,7 +85,7 @@ async function set(
     ...{ action: 'override.set', policy, key },
     ...{ before: before ?? null, after: override },
   });
-  const persisted = await isKept(app);
+  const persisted = await waitUntilApplied(app);
   context.send(200, {
     override: { ...override, source: 'api' },
     ...(before !== undefined && { before }),
@@ -106,7 +109,7 @@ export function setOverrideByPathHandler(app: AppContext): Handler {
   };
 }
 
-/** Also deletes overrides of policies that are no longer configured. */
+/** Returns a handler that deletes an override, also of a policy that is no longer configured. */
 export function deleteOverrideHandler(app: AppContext): Handler {
   return async (context) => {
     const { decisionService, log } = app;
@@ -122,7 +125,7 @@ export function deleteOverrideHandler(app: AppContext): Handler {
       ...{ action: 'override.delete', policy, key },
       ...{ before: deleted, after: now ?? null },
     });
-    const persisted = await isKept(app);
+    const persisted = await waitUntilApplied(app);
     context.send(200, { deleted, ...(now !== undefined && { now }), persisted });
   };
 }

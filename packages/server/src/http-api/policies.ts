@@ -8,10 +8,10 @@ import type { ServedPolicy } from '../policies.ts';
 import { audit } from './audit.ts';
 import { readBody } from './bodies.ts';
 import { checkPolicy } from './keys.ts';
-import { isKept } from './overrides.ts';
+import { waitUntilApplied } from './overrides.ts';
 import { PolicyChange } from './schemas.ts';
 
-/** Returns the shadow mode of a policy and its source, or undefined for an unknown policy. */
+/** Returns the shadow mode of a policy and its source; undefined for an unknown policy. */
 function shadowOf({ shadowOverrides, policies }: DecisionService, name: string) {
   const override = shadowOverrides.get(name);
   if (override !== undefined) return { shadow: override, shadowBy: 'api' };
@@ -24,8 +24,8 @@ function definitionOf(
   { config, policy }: ServedPolicy,
   overrides: number,
 ) {
-  const { name, windowMs, bucketMs, algorithm, onFailure } = policy;
-  const { limit, burst } = config.options;
+  const { name, windowMs, bucketMs, algorithm, onFailure, block } = policy;
+  const { limit = config.options.concurrency, burst } = config.options;
   const buckets = algorithm === 'sliding-buckets' ? Math.ceil(windowMs / bucketMs) : undefined;
   return {
     name,
@@ -34,6 +34,7 @@ function definitionOf(
     algorithm,
     ...(burst !== undefined && { burst }),
     ...(buckets !== undefined && { buckets }),
+    ...(block !== undefined && { block }),
     costs: Object.fromEntries(policy.costs),
     ...shadowOf(decisionService, name),
     ...(decisionService.shadowOverrides.get(name) !== undefined && { shadowInFile: config.shadow }),
@@ -42,7 +43,7 @@ function definitionOf(
   };
 }
 
-/** Returns the definition of a limit of 0, which has no counters, costs or overrides. */
+/** Returns the definition of a blocked policy (limit 0), which has no counters or overrides. */
 function blockedDefinition({ configuration, decisionService }: AppContext, name: string) {
   const limit = blockedLimits(configuration.config).get(name);
   if (limit === undefined) return undefined;
@@ -96,10 +97,14 @@ const IN_FILES = 'change it in the configuration files';
 const ELSEWHERE = {
   limit: 'change it in the configuration files, or for a key by an override',
   ...{ window: IN_FILES, windowMs: IN_FILES, algorithm: IN_FILES, burst: IN_FILES },
-  ...{ buckets: IN_FILES, costs: IN_FILES, onFailure: IN_FILES },
+  ...{ buckets: IN_FILES, costs: IN_FILES, onFailure: IN_FILES, block: IN_FILES },
+  ...{ concurrency: IN_FILES, lease: IN_FILES },
 };
 
-/** For a policy that is no longer configured, accepts only `null`, which deletes the override. */
+/**
+ * Returns a handler that sets the shadow mode of a policy. If the policy is no longer configured,
+ * only `null` is accepted, which removes the shadow override.
+ */
 export function changePolicyHandler(app: AppContext): Handler {
   return async (context) => {
     context.checkQuery();
@@ -112,7 +117,7 @@ export function changePolicyHandler(app: AppContext): Handler {
     const after = shadowOf(decisionService, policy) ?? null;
     audit(log, context, { action: 'policy.shadow', policy, before, after });
     const definition = namedDefinition(app, policy);
-    const persisted = await isKept(app);
+    const persisted = await waitUntilApplied(app);
     context.send(200, { ...(definition && { policy: definition }), before, persisted });
   };
 }

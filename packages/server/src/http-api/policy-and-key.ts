@@ -1,6 +1,6 @@
 /**
- * Policy and key of an admin request, from the path or from the query. The query accepts any key,
- * while clients remove segments such as `..` from paths.
+ * Reads the policy and key of an admin request from the path or from the query. The query accepts
+ * any key. A key such as `..` cannot be in the path, because clients remove such segments.
  */
 import { badRequest, type RequestContext } from '../http/request-context.ts';
 
@@ -9,7 +9,7 @@ export interface PolicyAndKey {
   readonly key: string;
 }
 
-/** `also` are further query parameters that the request may have. */
+/** Returns policy and key. `also` lists further query parameters that the request may have. */
 export function policyAndKeyOf(context: RequestContext, ...also: readonly string[]): PolicyAndKey {
   const { policy, key } = context.params;
   if (policy === undefined) return policyAndKeyOfQuery(context, also);

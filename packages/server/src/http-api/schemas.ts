@@ -1,7 +1,7 @@
 /**
- * Schemas of the HTTP API. Bodies of the admin API are validated by them. Checks are validated by
- * hand for speed, and tests compare that with the schemas. Descriptions of request fields complete
- * the sentence "Expected `field` to be ..." in error messages.
+ * Schemas of the HTTP API. They validate bodies of the admin API. For speed, `check.ts` validates
+ * checks without a schema; tests compare the results with the schemas. Descriptions of request
+ * fields complete the sentence "Expected `field` to be ..." in error messages.
  */
 import { FAILURE_ACTIONS, MAX_KEY_LENGTH, MAX_LIMITS } from 'sluice/engine';
 import { z } from 'zod';
@@ -9,11 +9,12 @@ import { MAX_OVERRIDE } from '../overrides.ts';
 
 export * from './live-schemas.ts';
 
-/** Less than a key, because the receipt id is a key of the check id with a prefix. */
+/** Below the maximum length of a key, because a check id with a prefix must fit in a key. */
 export const MAX_ID_LENGTH = 1000;
 export const MAX_CHECKS = 1000;
 export const MAX_REASON_LENGTH = 500;
-/** As long as the headers of a request can be. */
+export const MAX_LABEL_LENGTH = 64;
+/** The maximum size of all headers of a request, because a bearer token is sent in a header. */
 const MAX_TOKEN_LENGTH = 32 * 1024;
 
 const policyName = z.string().describe('the name of a policy');
@@ -47,6 +48,11 @@ const callFields = {
     .optional()
     .describe('an idempotency key: a repeated check returns the same decision, charged once'),
   onFailure: z.enum(FAILURE_ACTIONS).optional().describe('the action if the store is unavailable'),
+  label: z
+    .string()
+    .max(MAX_LABEL_LENGTH)
+    .optional()
+    .describe('the name of the holder of a concurrency limit, for `/v1/keys`'),
 };
 export const LimitRequest = z.strictObject(limitFields);
 export const OneCheck = z.strictObject({ ...limitFields, ...callFields });
@@ -80,6 +86,7 @@ const charge = z.strictObject({
     .max(64)
     .optional()
     .describe('set if the store may have charged it too, after the deadline'),
+  fence: integer.optional().describe('set if it is a hold of a concurrency limit'),
 });
 export const Receipt = z
   .strictObject({
@@ -98,6 +105,10 @@ const decisionFields = {
   retryAfterMs: durationMs.describe('0 if allowed, else the time in ms until it is allowed'),
   resetAfterMs: durationMs.describe('the time in ms until the key is fully reset'),
   atMs: timeMs,
+  fence: integer
+    .optional()
+    .describe('set if a concurrency limit is held: above those of all earlier holds of the key'),
+  blockedUntilMs: timeMs.optional().describe('the end of the running block, in ms since the epoch'),
 };
 export const LimitDecision = z.object(decisionFields);
 const { allowed, ...ofEnforced } = decisionFields;
@@ -143,6 +154,28 @@ export const SettleRequest = z.strictObject({
 export const SettleResponse = z.object({
   change: z.int().describe('the change of the cost, summed over all limits; negative if refunded'),
   used: z.boolean().describe('whether the receipt had been used before'),
+});
+
+export const HoldRequest = z.strictObject({ receipt: Receipt });
+export const ReleaseResponse = z.object({
+  released: z.boolean().describe('false if a hold had expired or was released before'),
+});
+export const RenewResponse = z.object({
+  renewed: z.boolean().describe('false if a hold has expired or was released: stop the work'),
+});
+
+export const BlockRequest = z.strictObject({
+  policy: policyName,
+  key: Key,
+  duration: z
+    .union([z.string().min(1), z.int().min(1)])
+    .describe('a duration such as "15m", or in ms'),
+});
+export const BlockResponse = z.object({
+  policy: policyName,
+  key: keyText,
+  blocked: z.boolean(),
+  blockedUntilMs: timeMs.optional().describe('the end of the block, in ms since the epoch'),
 });
 
 export const ResetRequest = z.strictObject({ policy: policyName, key: Key });
@@ -205,6 +238,20 @@ export const KeyReport = z.object({
     .array(z.object({ atMs: timeMs, cost: integer }))
     .describe('the unexpired entries of a log, oldest first; at most the newest 1,000'),
   entryCount: integer.describe('number of unexpired entries of the log, listed or not'),
+  holds: z
+    .array(
+      z.object({
+        fence: integer,
+        cost: integer,
+        atMs: timeMs.describe('when it was taken or last renewed'),
+        expiresAtMs: timeMs,
+        label: z.string().optional(),
+      }),
+    )
+    .optional()
+    .describe('the holds of a concurrency limit, first to expire first; at most the newest 1,000'),
+  blockedUntilMs: timeMs.optional().describe('the end of the running block'),
+  blocks: integer.optional().describe('number of blocks in a row'),
   atMs: timeMs.describe('the time of this report'),
   nextMs: durationMs.describe('0 if a call of cost 1 is allowed now, else the time until it is'),
   nextForCostMs: durationMs
@@ -220,11 +267,15 @@ const shadowFields = {
 };
 export const Policy = z.object({
   name: policyName,
-  limit: integer.describe('0 for a limit that denies everything'),
-  windowMs: durationMs,
-  algorithm: z.string(),
+  limit: integer.describe('0 for a limit that denies everything; for `concurrency`, what is held'),
+  windowMs: durationMs.describe('the window, or the lease of a concurrency limit'),
+  algorithm: z.string().describe('`concurrency` for a limit on what is held at the same time'),
   burst: z.int().min(1).optional(),
   buckets: z.int().min(1).optional(),
+  block: z
+    .object({ forMs: durationMs, factor: z.int(), maxMs: durationMs, forgetMs: durationMs })
+    .optional()
+    .describe('how long a denied key is blocked: min(forMs * factor^k, maxMs)'),
   costs: z.record(z.string(), z.int()),
   ...shadowFields,
   onFailure: callFields.onFailure,
@@ -307,11 +358,11 @@ export const TopReport = z.object({
     .describe('most frequent first'),
 });
 
-/** Bodies of checks and peeks: one check or a batch. */
+/** The body of a check or peek: one check, or a batch of checks. */
 export const CheckBody = z.union([OneCheck, JointCheck, CheckBatch]);
 export const CheckResponse = z.union([Decision, DecisionBatch]);
 
-/** Loose, because the JSON mapping of protocol buffers allows several spellings. */
+/** Accepts unknown fields: the JSON mapping of protocol buffers allows two spellings of a field. */
 export const RateLimitRequest = z
   .looseObject({
     domain: z.string(),

@@ -1,4 +1,4 @@
-/** `/v1/session`: sign-in with the admin token and sign-out, for browsers. */
+/** `/v1/session`: browsers sign in with the admin token, and sign out. */
 
 import type { AppContext } from '../app-context.ts';
 import { isEncrypted, unauthorized } from '../http/access.ts';
@@ -69,7 +69,10 @@ function signInHandler(app: AppContext): Handler {
   };
 }
 
-/** Accepts cross-site requests too: ending a session grants no access. */
+/**
+ * Returns a handler for sign-out. Unlike other operations with the session cookie, it accepts
+ * requests without `Origin`, because ending a session grants no access.
+ */
 function signOutHandler(app: AppContext): Handler {
   const { access, log } = app;
   return async (context) => {
@@ -99,7 +102,7 @@ async function notifyGroup({ group }: AppContext, session: Session, cookie: stri
   }
 }
 
-/** Ends sessions in this process that another process ends. */
+/** Registers the handlers by which other processes end sessions, and read the ended sessions. */
 function shareEnded({ group }: AppContext, sessions: Sessions): void {
   group.handle(SIGN_OUT, (session) => {
     sessions.end(session as Session);
@@ -108,8 +111,9 @@ function shareEnded({ group }: AppContext, sessions: Sessions): void {
   group.handle(SIGNED_OUT, () => sessions.ended);
 }
 
-/** Fetches the ended sessions of the other processes before this one accepts requests. */
-export async function learnEnded({ access: { sessions }, group }: AppContext): Promise<void> {
+/** Fetches the ended sessions of the other processes. Called before this process serves. */
+export async function fetchEndedSessions({ access, group }: AppContext): Promise<void> {
+  const { sessions } = access;
   if (sessions === undefined) return;
   for (const ended of await group.gather(SIGNED_OUT)) sessions.learn(ended as EndedSessions);
 }

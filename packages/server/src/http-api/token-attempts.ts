@@ -1,10 +1,10 @@
 /**
- * Limits guesses at the admin token, at sign-in and as bearer tokens, with Sluice's own engine.
- * Each address has a limit of its own, so that guesses from one address do not keep others out.
- * While many guesses fail, each address gets fewer.
+ * Limits guesses of the admin token, at sign-in and as bearer tokens, with Sluice's own engine.
+ * Each address has its own limit, so that guesses from one address do not lock out others. While
+ * there are many failed attempts from all addresses, each address has fewer attempts.
  *
- * This process counts in memory, and all processes count together in the store of the service. If
- * that store is unavailable, the counts of this process remain.
+ * Each process counts attempts in its own memory. All processes also count together in the store of
+ * the service. If the store is unavailable, only the counts in memory apply.
  */
 import type { OutgoingHttpHeaders } from 'node:http';
 import {
@@ -22,13 +22,13 @@ import type { DecisionService } from '../decision-service.ts';
 import type { AttemptLimiter } from '../http/access.ts';
 import { HttpError, type RequestContext } from '../http/request-context.ts';
 import { LineSampler, type Logger } from '../observe/log.ts';
-import { OWN_NAMES } from '../policies.ts';
+import { RESERVED_PREFIX } from '../policies.ts';
 import type { Settings } from '../settings.ts';
 import { withTimeout } from '../with-timeout.ts';
 import { auditLine, auditLog } from './audit.ts';
 
 export const ATTEMPTS_PER_MINUTE = 10;
-/** Failed attempts of all addresses together; beyond it, each address has two attempts. */
+/** Failed attempts of all addresses together. Beyond them, each address has two attempts. */
 export const FAILURES_PER_MINUTE = 100;
 
 const WINDOW_MS = 60_000;
@@ -38,12 +38,13 @@ type PolicyName = keyof typeof POLICIES;
 
 /** The key that all addresses share. */
 const ALL_ADDRESSES = 'all';
+/** Cost of an attempt beyond `FAILURES_PER_MINUTE`: two attempts use up the limit of an address. */
 const COST_IN_FLOOD = ATTEMPTS_PER_MINUTE / 2;
-/** Addresses that this process counts; more evict the least used. */
+/** Maximum number of addresses in memory. Further addresses evict others. */
 const MAX_ADDRESSES = 10_000;
-/** Failures per minute that are logged individually. */
+/** Maximum number of failures per minute that are logged individually. */
 const MAX_LINES = 10;
-/** Timeout for the store of the service. */
+/** Timeout for a decision of the store of the service. */
 const STORE_MS = 500;
 
 const TEXTS = {
@@ -92,8 +93,9 @@ export class TokenAttempts implements AttemptLimiter {
   }
 
   /**
-   * Charges wrong tokens only: clients send the right one with each request. The right one is
-   * rejected too while the address has made too many attempts, or guesses would not be limited.
+   * Charges only wrong tokens, because clients send the right token with each request. While an
+   * address has made too many attempts, the right token is rejected as well. Otherwise a client
+   * could go on guessing.
    */
   bearer(context: RequestContext, isRight: boolean): Promise<void> {
     return this.#attempt(context, 'token', isRight, !isRight);
@@ -127,7 +129,7 @@ export class TokenAttempts implements AttemptLimiter {
     return decision;
   }
 
-  /** Resolves to the decision of the shared store; allowed if it does not reply. */
+  /** Resolves to the decision of the shared store; allowed if the store does not reply in time. */
   async #countJointly(address: string, isRight: boolean, isCharged: boolean): Promise<Outcome> {
     if (!this.#isShared) return ALLOWED;
     const flood = isCharged ? await this.#decide('failures', ALL_ADDRESSES, 1, true) : undefined;
@@ -155,7 +157,7 @@ export class TokenAttempts implements AttemptLimiter {
 
   #limit(name: PolicyName, key: string, cost: number): Limit {
     const options = { limit: LIMITS[name], window: WINDOW_MS };
-    return this.#decisionService.inlineLimit(`${OWN_NAMES}${name}`, options, key, cost);
+    return this.#decisionService.inlineLimit(`${RESERVED_PREFIX}${name}`, options, key, cost);
   }
 
   #log(context: RequestContext, action: Action): void {
@@ -172,7 +174,10 @@ export class TokenAttempts implements AttemptLimiter {
 type Outcome = Pick<CheckResult, 'allowed' | 'retryAfterMs' | 'atMs' | 'limits'>;
 const ALLOWED: Outcome = { allowed: true, retryAfterMs: 0, atMs: 0, limits: [] };
 
-/** In the form of the draft, whatever the setting: the sign-in page shows how long to wait. */
+/**
+ * Returns the headers of a denial. They always have the form `draft`, from which the sign-in page
+ * reads how long to wait.
+ */
 function fieldsOf(outcome: Outcome): OutgoingHttpHeaders {
   const named = outcome.limits.map((each) => ({ ...each, policy: 'attempts' }));
   const report = headerReport(outcome, named, () => WINDOW_MS);

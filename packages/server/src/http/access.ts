@@ -1,7 +1,8 @@
 /**
  * Access control. Checks are open to every client that can reach the port. The admin API requires
- * the admin token or a session opened with it, unless the service listens on loopback without a
- * token. Cross-site browser requests are always rejected: on loopback no token would stop them.
+ * the admin token, or a session opened with the token. It is open to local clients if the service
+ * listens on loopback and has no token. Cross-site requests of browsers are always rejected: on
+ * loopback without a token, they would have admin access.
  */
 import { createHash, timingSafeEqual } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
@@ -21,7 +22,7 @@ const hostName = (host: string): string =>
 
 /** Limits guesses at the admin token. */
 export interface AttemptLimiter {
-  /** Counts a bearer token. Rejects with a 429 if the address has sent too many wrong ones. */
+  /** Counts a bearer token. Rejects with a 429 if the address has sent too many wrong tokens. */
   bearer(context: RequestContext, isRight: boolean): Promise<void>;
 }
 
@@ -46,11 +47,11 @@ export class AccessControl {
   }
 
   /**
-   * Throws a 401 or 403 if the caller has no access. With a bearer token it returns a promise that
-   * rejects instead, also with a 429.
+   * Throws a 401 or 403 if the caller has no access. If the request has a bearer token, returns a
+   * promise instead, which may reject with a 401 or 429.
    */
   admit(context: RequestContext, access: Access): undefined | Promise<void> {
-    // A proxy forwards the browser's headers, which concern the protected page, not this service.
+    // A proxy forwards the headers of the browser, whose `Origin` concerns the protected page.
     if (access === 'proxied') return undefined;
     const { headers } = context.request;
     if (headers.origin !== undefined || headers['sec-fetch-site'] !== undefined) {
@@ -88,18 +89,18 @@ export class AccessControl {
   #callerWithoutToken(context: RequestContext): Caller | undefined {
     const { cookie, host } = context.request.headers;
     if (this.#isLocalOnly) {
-      // Any other host name that resolves to loopback may be a DNS rebinding attack.
+      // Another host name that resolves to loopback may be a DNS rebinding attack.
       return isLoopback(hostName(host ?? '')) ? ON_LOOPBACK : undefined;
     }
     if (cookie === undefined || !isOfOwnSite(context)) return undefined;
     const [text, second] = sessionCookies(cookie);
-    // With two cookies, one may have been set by another site.
+    // If there are two session cookies, another site may have set one of them.
     if (text === undefined || second !== undefined) return undefined;
     const session = this.sessions?.read(text);
     return session && { as: 'session', session };
   }
 
-  /** Returns false if the caller's session has expired or was ended since, as for event streams. */
+  /** Returns false if the caller's session has expired or ended. Checked during event streams. */
   stillAdmits({ caller }: RequestContext): boolean {
     return caller?.session === undefined || this.sessions?.isGood(caller.session) === true;
   }
@@ -109,7 +110,7 @@ export class AccessControl {
     try {
       return (await this.callerOf(context)) !== undefined;
     } catch {
-      // After too many wrong tokens the right one is rejected as well.
+      // After too many wrong tokens from an address, the right token is rejected as well.
       return false;
     }
   }
@@ -123,19 +124,22 @@ export class AccessControl {
     return this.#isLoopback && this.#token === undefined;
   }
 
-  /** Compares digests: constant time, and independent of the length. */
+  /** Compares digests, so that the time depends neither on the token nor on its length. */
   #isTokenIn(bytes: Buffer): boolean {
     return this.#token !== undefined && timingSafeEqual(this.#token, digest(bytes));
   }
 }
 
-/** The Bearer scheme makes browsers show no password dialog. */
+/** Returns a 401. With the scheme `Bearer`, browsers do not show a password dialog. */
 export const unauthorized = (message: string): HttpError =>
   new HttpError(401, 'ERR_UNAUTHORIZED', message, undefined, {
     'www-authenticate': 'Bearer realm="sluice"',
   });
 
-/** Throws a 403 by `Sec-Fetch-Site` and `Origin`, which pages cannot set. */
+/**
+ * Throws a 403 if the request comes from a page of another site, according to `Sec-Fetch-Site` and
+ * `Origin`. Pages cannot set these headers.
+ */
 function rejectCrossSite({ request: { headers } }: RequestContext): void {
   const site = headers['sec-fetch-site'];
   const isOther = site === 'cross-site' || site === 'same-site';
@@ -145,14 +149,15 @@ function rejectCrossSite({ request: { headers } }: RequestContext): void {
   throw new HttpError(403, 'ERR_CROSS_SITE', 'Expected a same-site request, got a cross-site one');
 }
 
-/** Whether a user opened the page by a link or the address bar, not in a frame. */
+/** Whether a user opened the page through a link or the address bar, and not in a frame. */
 const isNavigation = ({ request: { headers } }: RequestContext): boolean =>
   headers['sec-fetch-mode'] === 'navigate' && headers['sec-fetch-dest'] === 'document';
 
 /**
  * Whether the session cookie is accepted. Browsers attach cookies to cross-site requests too, so
- * the request must come from our own page or from the address bar. Over plain HTTP, browsers send
- * no `Sec-Fetch-Site`, and `Origin` only with unsafe methods; there, GET and HEAD are accepted.
+ * the request must come from a page of this service or from the address bar. Over plain HTTP,
+ * browsers send no `Sec-Fetch-Site`, and send `Origin` only with methods other than GET and HEAD.
+ * So GET and HEAD are accepted without these headers.
  */
 function isOfOwnSite({ request }: RequestContext): boolean {
   const { headers, method } = request;
@@ -162,8 +167,8 @@ function isOfOwnSite({ request }: RequestContext): boolean {
   if (site !== undefined && site !== 'same-origin') return isSafe && site === 'none';
   if (origin === undefined) return isSafe || site !== undefined;
   if (origin === `https://${host}`) return true;
-  // Without TLS here, a proxy may terminate it. With TLS, an attacker on the network could have
-  // injected the http: page.
+  // An http: page is accepted only if this connection has no TLS. With TLS, an attacker on the
+  // network could have injected the http: page.
   return !isEncrypted(request) && origin === `http://${host}`;
 }
 

@@ -1,7 +1,7 @@
 /**
  * Bounds the memory of request bodies, over all connections of this process and for each client. A
- * client can open many connections and send almost all of a 1 MiB body on each. Bodies up to 16 KB
- * are not counted: one ordinary check always fits, also while large bodies take the whole budget.
+ * client could open many connections and send almost all of a 1 MiB body on each. Bodies up to
+ * 16 KiB are not counted, so ordinary checks are served even if large bodies use the whole budget.
  */
 
 export const SMALL_BODY_BYTES = 16 * 1024;
@@ -9,11 +9,11 @@ export const LARGE_BODIES_BYTES = 64 * 1024 * 1024;
 /** Maximum bytes of large bodies per client address. */
 export const CLIENT_BODIES_BYTES = LARGE_BODIES_BYTES / 4;
 
-/** Bytes of large bodies of pending requests. */
+/** Total size of the large bodies of all pending requests. */
 let heldBytes = 0;
 const heldByClient = new Map<string, number>();
 
-/** A response or stream. The share is released when it closes. */
+/** A response or stream. The share is released when the response or stream closes. */
 interface Closing {
   once(event: 'close', listener: () => void): unknown;
 }
@@ -28,7 +28,7 @@ export class BodyShare {
     private readonly client: string,
   ) {}
 
-  /** Returns false, and takes nothing, if a body of this size does not fit the budget. */
+  /** Sets the size of the body. Returns false and changes nothing if it exceeds the budget. */
   grow(size: number): boolean {
     if (size <= SMALL_BODY_BYTES) return true;
     const more = size - this.#bytes;

@@ -11,7 +11,7 @@ import { withTimeout } from '../with-timeout.ts';
 const MAX_PEM_BYTES = 1024 * 1024;
 const READ_DEADLINE_MS = 10_000;
 
-/** PEM files. */
+/** The contents of the PEM files. */
 export interface KeyPair {
   readonly cert: Buffer;
   readonly key: Buffer;
@@ -48,12 +48,12 @@ export class Certificates {
     this.#listeners.push(listener);
   }
 
-  /** Reads the files for `use`. If they are invalid, rejects with a `ConfigError`. */
+  /** Reads the files for a later `use`. Rejects with a `ConfigError` if they are invalid. */
   async read(): Promise<void> {
     this.#next = await readPair(this.certPath, this.keyPath);
   }
 
-  /** Uses the pair that was read last for new connections. */
+  /** Uses the certificate that was read last for new connections. */
   use(): void {
     const next = this.#next;
     if (next.cert.equals(this.#pair.cert) && next.key.equals(this.#pair.key)) return;
@@ -62,7 +62,7 @@ export class Certificates {
   }
 }
 
-/** Returns a loader of the configuration and the certificates: if either is invalid, it rejects. */
+/** Returns a function that loads configuration and certificates. Rejects if either is invalid. */
 export function loadWith(
   load: () => Promise<Config>,
   certificates: Certificates | undefined,

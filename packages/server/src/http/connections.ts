@@ -1,16 +1,16 @@
 /**
- * The open connections. On shutdown each ends with a `Connection: close` response, because a client
- * whose connection closes while it sends a request cannot tell whether the request was served. Only
- * silent connections are closed without a response.
+ * The open connections. On shutdown, each connection ends with a `Connection: close` response. If
+ * the server closed it while the client sends a request, the client could not know whether the
+ * request was served. Only silent connections are closed without a response.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 
 /** The pending response to the latest request of a connection. */
 const LATEST = Symbol('latest');
-/** Bytes that the peer had taken at the last check for stalled connections. */
+/** Number of bytes that the peer had received at the last call of `closeStalled`. */
 const WRITTEN = Symbol('written');
-/** Whether the connection was in its TLS handshake at that check. */
+/** Whether the connection was in its TLS handshake at the last call of `closeStalled`. */
 const HANDSHAKING = Symbol('handshaking');
 
 type Connection = Socket & {
@@ -21,7 +21,10 @@ type Connection = Socket & {
 
 export class Connections {
   readonly #isTls: boolean;
-  /** By TCP socket, the socket of the requests: the TLS socket, once the handshake is done. */
+  /**
+   * By TCP socket, the socket on which requests arrive: with TLS the TLS socket, undefined during
+   * the handshake; without TLS the TCP socket itself.
+   */
   readonly #open = new Map<Connection, Connection | undefined>();
   /** TCP sockets in their TLS handshake, by address pair. */
   readonly #handshaking = new Map<string, Connection>();
@@ -70,7 +73,7 @@ export class Connections {
     this.#open.set(socket, secure);
   }
 
-  /** Calls back once, when no connection is open. */
+  /** Calls `then` once, when no connection is open. */
   whenEmpty(then: () => void): void {
     this.#onEmpty = () => {
       this.#onEmpty = () => {};
@@ -96,7 +99,7 @@ export class Connections {
     if (socket[LATEST] === response) socket[LATEST] = undefined;
   }
 
-  /** Closes each connection with its next response. */
+  /** From now on, closes each connection with its next response. */
   drain(): void {
     this.#isDraining = true;
     for (const served of this.#open.values()) {
@@ -106,8 +109,9 @@ export class Connections {
   }
 
   /**
-   * Closes connections whose peer has read nothing of its pending data since the last call, or that
-   * were in their handshake at the last call. Avoids a timer per request.
+   * Closes connections whose peer has read none of the pending data since the last call, and
+   * connections that were already in their handshake at the last call. Called periodically, which
+   * avoids a timer per request.
    */
   closeStalled(): void {
     for (const [socket, served] of this.#open) {
@@ -122,7 +126,7 @@ export class Connections {
     }
   }
 
-  /** Closes connections without any request yet, which Node does not consider idle. */
+  /** Closes connections that have sent nothing yet, which Node does not consider idle. */
   closeSilent(): void {
     for (const [socket, served] of this.#open) {
       if (served === undefined || served.bytesRead === 0) socket.destroy();

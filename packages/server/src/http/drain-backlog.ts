@@ -7,21 +7,25 @@ export interface DrainOptions {
   /** Returns the number of connections accepted so far. */
   accepted(): number;
   readonly timeoutMs: number;
-  /** A turn that took longer proves nothing: clients may have connected during it. Default 0.5. */
+  /**
+   * Maximum duration of a turn of the event loop that proves an empty backlog. During a longer
+   * turn, further clients may have connected. Default 0.5.
+   */
   readonly maxTurnMs?: number;
-  /** Whether accepted connections still have to be passed on. Default: never. */
+  /** Whether accepted connections still wait to be handed to a worker. Default: never. */
   isBusy?(): boolean;
 }
 
 /**
- * Resolves when the backlog of a listening socket is empty, or after `timeoutMs`. Closing a socket
- * resets the connections in its backlog, whose clients consider themselves connected. Each turn of
- * the event loop accepts some, so this waits for a short turn that accepts none.
+ * Resolves when the backlog of a listening socket is empty, or after `timeoutMs`. Closing the
+ * socket earlier would reset the connections in its backlog, although their clients consider
+ * themselves connected. Each turn of the event loop accepts some connections, so this function
+ * waits for a short turn that accepts none.
  */
 export async function drainBacklog(options: DrainOptions): Promise<void> {
   const { timeoutMs, maxTurnMs = SHORT_TURN_MS } = options;
   const untilMs = monotonicMs() + timeoutMs;
-  // A signal handler runs in the middle of a turn, whose rest accepts no connections.
+  // A signal handler runs in the middle of a turn. The rest of that turn accepts no connections.
   await new Promise(setImmediate);
   for (;;) {
     const startMs = monotonicMs();

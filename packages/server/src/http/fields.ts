@@ -17,7 +17,7 @@ export function decisionReport(result: CheckResult, limits: readonly Limit[]): H
   return headerReport(result, finite, windowOf);
 }
 
-/** Returns the headers of a decision; only `Retry-After` if the store was unavailable. */
+/** Returns the headers of a decision. Only `Retry-After` if the store failed and `deny` applied. */
 export function fieldsOf(
   { result }: ServiceDecision,
   limits: readonly Limit[],

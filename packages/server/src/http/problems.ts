@@ -2,6 +2,8 @@
 import type { OutgoingHttpHeaders } from 'node:http';
 import { type ErrorCode, SluiceError } from 'sluice';
 
+export const PROBLEM_TYPE = 'application/problem+json';
+
 /** Error codes of the service, in addition to the engine's, with their meaning. */
 export const SERVICE_ERRORS = {
   ERR_INVALID_BODY: 'The body, the path or the query is invalid.',
@@ -17,7 +19,7 @@ export const SERVICE_ERRORS = {
   ERR_CROSS_SITE: 'A browser sent the request for a page of another site.',
   ERR_AMBIGUOUS_REQUEST: 'Proxies and applications could read the forwarded request differently.',
   ERR_MISSING_HEADER: 'A header that the proxy of `--proxy` sends is missing.',
-  ERR_CONFLICT: 'The configuration files define it; change it there.',
+  ERR_CONFLICT: 'The configuration files define this override; change it there.',
   ERR_CONFIG: 'The configuration files are invalid; the previous configuration stays in effect.',
   ERR_INTERNAL: 'Internal error; see the log of the service.',
 } as const;
@@ -44,7 +46,10 @@ export const badRequest = (code: ServiceErrorCode, message: string, pointer?: st
 
 const UNAVAILABLE: ReadonlySet<string> = new Set(['ERR_STORE_UNAVAILABLE', 'ERR_CLOSED']);
 
-/** Returns the HTTP error of any error: 400, 503 if the store is unavailable, else 500. */
+/**
+ * Returns the HTTP error for any error: 503 if the store is unavailable, 400 for other errors of
+ * the library, and 500 for all others.
+ */
 export function asHttpError(error: unknown, pointer?: string): HttpError {
   if (error instanceof HttpError) return error;
   if (!(error instanceof SluiceError)) {
@@ -62,7 +67,7 @@ export function asHttpError(error: unknown, pointer?: string): HttpError {
 const NOT_CONNECTED =
   /(?:Stream isn't writeable|Cluster isn't ready) and enableOfflineQueue options is false/;
 
-/** Replaces the message of ioredis that names an option which users of the service cannot set. */
+/** Replaces a message of ioredis about an option that users of the service cannot set. */
 export const storeMessage = (message: string): string =>
   message.replace(NOT_CONNECTED, 'not connected');
 
@@ -85,7 +90,7 @@ const TITLES: Readonly<Record<number, string>> = {
   503: 'Service Unavailable',
 };
 
-/** Problem details (RFC 9457). */
+/** Returns the body of an error response: problem details (RFC 9457). */
 export function problemBody({ status, code, message, pointer, more }: HttpError): object {
   const body = { type: 'about:blank', title: TITLES[status], status, code, detail: message };
   return { ...body, ...(pointer !== undefined && { pointer }), ...more };

@@ -4,8 +4,10 @@ import { HttpError, type RequestContext } from './request-context.ts';
 export type Handler = (context: RequestContext) => void | Promise<void>;
 
 /**
+ * The clients that may use a route:
+ *
  * - `open`: every client
- * - `page`: every client, also by a link from another site
+ * - `page`: every client, also through a link from another site
  * - `admin`: clients with the admin token; on loopback without a token, every local client
  * - `proxied`: every client; the headers describe a forwarded request
  */
@@ -39,8 +41,8 @@ export class Router {
   readonly #prefixes = new Map<string, Methods>();
 
   /**
-   * A segment that begins with `:` is a parameter: `/v1/keys/:policy/:key`. A path that ends with
-   * `/*` matches all paths with that prefix.
+   * Adds a route. A segment that begins with `:` is a parameter: `/v1/keys/:policy/:key`. A path
+   * that ends with `/*` matches all paths with that prefix.
    */
   add(method: string, path: string, access: Access, handler: Handler): this {
     const methods = this.#methodsOf(path);
@@ -69,7 +71,7 @@ export class Router {
     return methods;
   }
 
-  /** Throws a 404 or 405 if no route matches. */
+  /** Returns the route of a request. Throws a 404 or 405 if no route matches. */
   find(context: RequestContext): Route {
     const methods = this.#exact.get(context.path) ?? this.#matching(context);
     if (methods === undefined) {

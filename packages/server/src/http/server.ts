@@ -17,7 +17,7 @@ import { ServiceRequest } from './service-request.ts';
 
 /**
  * Limits per connection, so that slow or silent clients do not affect others. The number of
- * connections is limited only by open files: an idle one costs a few kilobytes.
+ * connections is limited only by the number of open files. An idle connection takes a few KB.
  */
 export const BOUNDS = {
   // More than the default of common proxies, because forwarded headers must fit.
@@ -27,26 +27,26 @@ export const BOUNDS = {
   keepAliveTimeout: 60_000,
   connectionsCheckingInterval: 2000,
   noDelay: true,
-  /** A client that reads nothing of its response for this long, or up to twice as long, is cut. */
+  /** A client that reads nothing of its response is disconnected after one to two times this. */
   stalledMs: 45_000,
 };
 const MAX_FIELDS = 1000;
 /**
  * Value of `maxHeadersCount` for "no limit". With a limit, Node 20 silently drops further headers,
- * such as the client address that a proxy appends. `maxHeaderSize` bounds their number anyway.
+ * such as the client address that a proxy appends. `maxHeaderSize` already bounds the number.
  */
 const UNLIMITED = 0;
 const HANDSHAKE_MS = 10_000;
 
-/** Receives every response with the path of its route; 499 if the client disconnected first. */
+/** Receives every response with the path of its route. 499 if the client disconnected before it. */
 export interface TrafficWatcher {
   responded(route: string, status: number, tookMs: number): void;
 }
 
-/** On shutdown, silent connections are closed after this time, at most half the drain time. */
+/** On shutdown, silent connections are closed after this time, at most half of the drain time. */
 const SILENT_MS = 5000;
 
-/** On shutdown, connections of the backlog are accepted for at most this long. */
+/** On shutdown, connections in the backlog are accepted for at most this long. */
 const LISTEN_MS = 1000;
 
 const NO_ROUTE = 'none';
@@ -86,7 +86,7 @@ export class HttpServer {
     this.#server = serverOf(certificates, bounds, listener);
     this.#server.maxHeadersCount = UNLIMITED;
     this.#server.on('checkContinue', (request: IncomingMessage, response: ServerResponse) => {
-      // A client that announces too large a body does not have to send it.
+      // If the announced body is too large, the client does not have to send it.
       const announced = Number(request.headers['content-length'] ?? 0);
       if (announced <= MAX_BODY_BYTES) response.writeContinue();
       this.#serve(request, response);
@@ -113,7 +113,7 @@ export class HttpServer {
       return;
     }
     const handle = (): void => this.#handle(request, response, startMs);
-    // Pipelined requests of one packet are all registered before the first is handled.
+    // `setImmediate`: all pipelined requests of a packet are registered before one is handled.
     if (this.#held === undefined) setImmediate(handle);
     else this.#held.push(handle);
   }
@@ -206,8 +206,8 @@ export class HttpServer {
 
   /**
    * Graceful shutdown. Stops accepting connections, and closes each open connection with its next
-   * response. Silent connections are closed earlier, all others after `drainMs`. Resolves to the
-   * number of requests cut off then.
+   * response. Silent connections are closed after at most 5 s, all others after `drainMs`.
+   * Resolves to the number of requests that were cut off after `drainMs`.
    */
   close(drainMs: number): Promise<number> {
     this.#closing ??= this.#close(drainMs);
@@ -240,12 +240,15 @@ export class HttpServer {
     });
   }
 
-  /** Requests are held meanwhile: clients that then reconnect would refill the backlog. */
+  /**
+   * Accepts the connections in the backlog, then closes the listening socket. Requests are held
+   * meanwhile: clients that got a response would reconnect and refill the backlog.
+   */
   async #stopListening(timeoutMs: number, closed: () => void): Promise<void> {
     await drainBacklog({ accepted: () => this.#connections.accepted, timeoutMs });
     // `close` of net.Server, the documented base class, keeps existing connections. `close` of
-    // http.Server also closes idle ones at once, which no option prevents: a client that is just
-    // sending a request on one would get a reset.
+    // http.Server also closes idle connections at once, and has no option to keep them. A client
+    // that is just sending a request on an idle connection would get a reset.
     NetServer.prototype.close.call(this.#server, () => this.#connections.whenEmpty(closed));
     const held = this.#held ?? [];
     this.#held = undefined;
@@ -269,7 +272,7 @@ function serverOf(
 const tooManyFields = (): HttpError =>
   new HttpError(431, 'ERR_TOO_MANY_FIELDS', `Expected fewer than ${MAX_FIELDS} headers`);
 
-/** Converts the absolute form that clients send to proxies, `http://host/path`. */
+/** Returns the path and query of a URL in absolute form, `http://host/path`, as sent to proxies. */
 function originForm(url: string): string {
   const [, rest] = /^https?:\/\/[^/?#]*(.*)$/i.exec(url) ?? [];
   if (rest === undefined) return url;

@@ -1,8 +1,8 @@
 /**
- * A request with the `headers` that Node documents, built faster. Node's server reads `headers` of
- * every request, to check `Host` and `Expect`. Here the lower-case names come from a cache by
- * spelling, so that V8 neither creates nor interns them again (1.8 us of CPU saved for the six
- * headers of a forward-auth request).
+ * A request whose `headers` are as Node documents them, but are built faster. Node's server reads
+ * `headers` of every request, to check `Host` and `Expect`. This class caches the lower-case names,
+ * which avoids that V8 creates and interns them for each request. It saves 1.8 us of CPU for the
+ * six headers of a forward-auth request.
  */
 import { IncomingMessage } from 'node:http';
 
@@ -36,7 +36,7 @@ function headersOf(rawHeaders: readonly string[]): Headers {
   return headers;
 }
 
-/** Adds another line as Node does: in a list, joined, or not at all. */
+/** Adds a repeated header as Node does: to a list, joined to the first line, or not at all. */
 function repeat(headers: Headers, name: string, value: string): void {
   const before = headers[name];
   if (name === 'set-cookie') {
@@ -52,7 +52,7 @@ const FIRST_COUNTS: ReadonlySet<string> = new Set([
   ...['proxy-authorization', 'referer', 'retry-after', 'server', 'user-agent'],
 ]);
 
-/** Clients choose names, so the cache is bounded: 1,000 names of 64 characters, 200 KB. */
+/** Bounds the cache, because clients choose the names: 1,000 names of 64 characters, 200 KB. */
 const MAX_NAMES = 1000;
 const MAX_NAME_LENGTH = 64;
 const lowerNames = new Map<string, string>();

@@ -1,11 +1,11 @@
 /**
  * Signed sessions, so that a browser does not store the admin token. A session contains its expiry
- * and is signed with a key derived from the token. Every process can verify it, also after a
+ * and is signed with a key derived from the token. Every process can verify a session, also after a
  * restart. A new token invalidates all sessions.
  *
- *     v1.<expiry in ms, base 36>.<random id>.<HMAC-SHA256 of all before it>
+ *     v1.<expiry in ms, base 36>.<random id>.<HMAC-SHA256 of the preceding text>
  *
- * Only sessions ended by sign-out are stored, until they would have expired.
+ * The service stores only sessions that were ended by sign-out, until they expire.
  */
 import { createHash, createHmac, randomBytes, scryptSync, timingSafeEqual } from 'node:crypto';
 import { type Clock, systemClock } from 'sluice';
@@ -18,22 +18,26 @@ export interface Session {
 /** Sessions ended by sign-out, as exchanged between processes. */
 export interface EndedSessions {
   readonly sessions: readonly Session[];
-  /** All sessions that expire by then count as ended. */
+  /** All sessions that expire at or before this time count as ended. */
   readonly untilMs: number;
 }
 
-/** Lifetime of a session from sign-in. Requests do not extend it. */
+/** Lifetime of a session, from the sign-in. Requests do not extend the lifetime. */
 export const SESSION_MS = 8 * 60 * 60 * 1000;
 
-/** Above this, the oldest entry is dropped, and sessions that expire no later count as ended. */
+/**
+ * Maximum number of stored ended sessions. Beyond it, the oldest one is deleted, and all sessions
+ * that expire no later than it count as ended.
+ */
 const MAX_ENDED = 10_000;
 
 const ID_BYTES = 16;
 const FORM = /^(v1\.([0-9a-z]{1,11})\.([\w-]{22}))\.([\w-]{43})$/;
 
 /**
- * Slow on purpose: an attacker with a stolen session can guess tokens offline. The salt is constant
- * because all processes must derive the same key.
+ * Returns the signing key for a token. The derivation is slow on purpose, because an attacker with
+ * a stolen session can guess tokens offline. The salt is constant, because all processes must
+ * derive the same key.
  */
 const keyOf = (adminToken: string): Buffer => scryptSync(adminToken, 'sluice session v1', 32);
 
@@ -59,11 +63,11 @@ export class Sessions {
     return `${signed}.${this.#sign(signed)}`;
   }
 
-  /** Returns the session of a cookie value, or undefined if it is invalid or has ended. */
+  /** Returns the session of a cookie value, or undefined if the session is invalid or has ended. */
   read(text: string): Session | undefined {
     const [, signed, end, id, signature] = FORM.exec(text) ?? [];
     if (signed === undefined) return undefined;
-    // Compared as text, because several base64url texts decode to the same bytes.
+    // Compares the encoded signatures, because several base64url texts decode to the same bytes.
     const isOurs = timingSafeEqual(Buffer.from(this.#sign(signed)), Buffer.from(signature));
     if (!isOurs) return undefined;
     const session = { id, expiresAtMs: Number.parseInt(end, 36) };
@@ -108,7 +112,7 @@ export class Sessions {
   }
 }
 
-/** Returns a name for the log that identifies a session but does not authenticate. */
+/** Returns a name for the log. It identifies the session, but cannot be used to authenticate. */
 export const sessionName = ({ id }: Session): string =>
   createHash('sha256').update(id).digest('hex').slice(0, 8);
 

@@ -1,16 +1,18 @@
 /**
- * Collects denials for event streams while at least one is open. Each filter has its own list, so
- * that a flood of other keys does not hide a rare one. A list holds the last denial of each of the
- * first 50 keys of a second, how often the key was denied, and the number of all other denials.
+ * Collects denials for event streams, while at least one stream is open. Each filter has its own
+ * list, so that many denials of other keys do not hide a rare key. For each second, a list holds:
+ *
+ * - the last denial of each of the first 50 keys, and how often the key was denied before,
+ * - the number of all further denials.
  */
 import { type Clock, type Degraded, type Limit, type LimitDecision, systemClock } from 'sluice';
 import type { DecisionService } from '../decision-service.ts';
 import { matchesWildcardParts } from '../wildcard.ts';
 import type { DecisionCounters, DenialHook } from './policy-counters.ts';
 
-/** Selects denials; without fields, all. Plain data. */
+/** Selects denials. A filter without fields selects all. Serializable as JSON. */
 export interface DenialFilter {
-  /** The name of a policy, or the label that it shares with others. */
+  /** The name of a policy, or a label that several policies share. */
   readonly policy?: string | undefined;
   /** A key, or a pattern with `*`. */
   readonly key?: string | undefined;
@@ -25,6 +27,8 @@ export interface Denial {
   readonly remaining: number;
   /** Undefined if the wait is infinite. */
   readonly retryAfterMs?: number;
+  /** Set if the key is blocked: the end of the block. */
+  readonly blockedUntilMs?: number;
   readonly windowMs?: number;
   readonly algorithm?: string;
   readonly shadow?: true;
@@ -36,21 +40,21 @@ export interface Denial {
 export interface DenialBatch {
   /** At most one for each policy and key. */
   readonly denials: readonly Denial[];
-  /** Number of further denials that match the filter, including those in `repeats`. */
+  /** Number of further denials that match the filter, including the repeated denials. */
   readonly omitted: number;
 }
 
-/** Maximum number of denials in a list. Each is of a different key. */
+/** Maximum number of denials in a list. Each denial has a different key. */
 export const MAX_DENIALS = 50;
 
-/** Denials with the same text are listed as one. */
+/** Returns the id of the group of a denial. A list shows only the last denial of each group. */
 export const groupText = (policy: string, key: string, isShadow: boolean): string =>
   `${isShadow ? 's' : 'e'}${policy}\n${key}`;
 
-/** A process that has not polled for this long is dropped. */
+/** A subscriber that has not polled for this long is removed. */
 const EXPIRY_MS = 5000;
 
-/** Equal filters have the same text. */
+/** Returns the id of a filter. Equal filters have the same id. */
 export const filterText = ({ policy, key }: DenialFilter): string =>
   JSON.stringify([policy ?? null, key ?? null]);
 
@@ -122,14 +126,14 @@ export class DenialCollectors {
     return this.#subscribers.size > 0;
   }
 
-  /** Adds a filter, until the subscriber expires or calls `take` without it. */
+  /** Adds a filter. It stays until the subscriber expires, or calls `take` without this filter. */
   add(name: string, filter: DenialFilter): void {
     const { collectors } = this.#subscriber(name);
     const text = filterText(filter);
     if (!collectors.has(text)) collectors.set(text, new Collector(filter));
   }
 
-  /** Returns the denials per filter since the last call, and drops all other filters. */
+  /** Returns the denials per filter since the last call. Removes all other filters. */
   take(name: string, filters: readonly DenialFilter[]): readonly DenialBatch[] {
     const { collectors } = this.#subscriber(name);
     const wanted = new Set(filters.map(filterText));
@@ -161,7 +165,7 @@ export class DenialCollectors {
     else this.#counters.onDenial = undefined;
   }
 
-  /** Drops all subscribers. */
+  /** Removes all subscribers. */
   close(): void {
     this.#cancel?.();
     this.#cancel = undefined;
@@ -189,14 +193,15 @@ export class DenialCollectors {
     degraded: Degraded | undefined,
     isShadow: boolean,
   ): Denial {
-    const { atMs, policy, key, cost, limit, remaining, retryAfterMs } = denied;
-    // Inline policies are only in `limits`; shadow policies only in the configuration.
+    const { atMs, policy, key, cost, limit, remaining, retryAfterMs, blockedUntilMs } = denied;
+    // Inline policies are found only in `limits`, and shadow policies only in the configuration.
     const definition =
       limits.find((each) => each.policy.name === policy)?.policy ??
       this.#decisionService.policies.get(policy)?.policy;
     return {
       ...{ atMs, policy, key, cost, limit, remaining },
       ...(Number.isFinite(retryAfterMs) && { retryAfterMs }),
+      ...(blockedUntilMs !== undefined && { blockedUntilMs }),
       ...(definition && { windowMs: definition.windowMs, algorithm: definition.algorithm }),
       ...(isShadow && { shadow: true }),
       ...(degraded && { degraded }),

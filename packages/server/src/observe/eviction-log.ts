@@ -1,6 +1,6 @@
 /**
- * Logs evictions of unexpired keys by the embedded store: the first within a second, further ones
- * at most once a minute, with their number.
+ * Logs evictions of unexpired keys by the embedded store. The first eviction is logged within a
+ * second. Further evictions are logged at most once a minute, with their number.
  */
 import { type Clock, type Store, systemClock } from 'sluice';
 import type { Logger } from './log.ts';

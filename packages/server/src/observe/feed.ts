@@ -1,19 +1,20 @@
 /**
- * The live feed: sends a tick per second to all listeners of this process. Polls all processes once
- * a second, however many listeners there are, and not at all without listeners. Each second is sent
- * once; if a poll is late, the next one covers several seconds.
+ * The live feed: sends a tick per second to all listeners (event streams) of this process. A tick
+ * has the counts of one second, summed over all processes. While there are listeners, the feed
+ * polls all processes once a second. Each second is sent once. If a poll is late, the next poll
+ * covers several seconds.
  */
 import { type Clock, systemClock } from 'sluice';
 import { type DenialBatch, type DenialFilter, filterText } from './denials.ts';
 import { PATIENCE_SECONDS, type Span, STEP_MS } from './history.ts';
 import type { Logger } from './log.ts';
-import { jointBatch, type TickPart, type TickRequest, ticksOf } from './tick.ts';
+import { jointBatch, type TickPart, type TickRequest, ticksOf } from './tick-data.ts';
 import { version } from './version.ts';
 
 /** Maximum number of event streams per process. */
 export const MAX_STREAMS = 32;
 
-/** Older seconds are not sent; they are in the history. */
+/** Seconds that are older than this many are not sent. Clients find them in the history. */
 const MAX_LATE_SECONDS = 10;
 
 /** Changes within this time are sent as one event. */
@@ -45,8 +46,8 @@ export interface ListenReply {
 
 /** Requests to all processes. Processes that do not reply are left out. */
 export interface FeedSource {
-  listen(question: ListenRequest): Promise<readonly ListenReply[]>;
-  tick(question: TickRequest): Promise<readonly TickPart[]>;
+  listen(request: ListenRequest): Promise<readonly ListenReply[]>;
+  tick(request: TickRequest): Promise<readonly TickPart[]>;
 }
 
 export class Feed {
@@ -108,7 +109,7 @@ export class Feed {
     this.#changed.clear();
   }
 
-  /** Sends `hello` when all processes collect the listener's denials: none is missed after it. */
+  /** Sends `hello` when all processes collect denials for the listener, so that none is missed. */
   async #sendHello(listener: Listener): Promise<void> {
     const request = { subscriber: this.#subscriber, filter: listener.filter };
     const replies = await this.#source.listen(request).catch(() => []);
@@ -206,7 +207,7 @@ export class Feed {
     });
   }
 
-  /** Ends all listeners, and each one that joins afterwards. */
+  /** Ends all listeners, and every listener that joins afterwards. */
   close(): void {
     this.#isClosed = true;
     for (const listener of [...this.#listeners.keys()]) this.#end(listener, 'stopping');

@@ -1,6 +1,7 @@
 /**
- * `/healthz` responds 200 if the process is alive, `/readyz` if its store decided a probe within
- * the last second. Both are open to every client, so probes are cached.
+ * `/healthz` responds with 200 if the process is alive. `/readyz` responds with 200 if the store
+ * has decided a probe within the last second. Both are open to every client, so the result of a
+ * probe is cached.
  */
 import { monotonicMs } from '../clock.ts';
 import { problemText } from '../config/model.ts';
@@ -10,7 +11,7 @@ import type { AccessControl } from '../http/access.ts';
 import { badRequest, type RequestContext } from '../http/request-context.ts';
 import type { Router } from '../http/router.ts';
 
-/** How long the result of a probe is cached. */
+/** Time for which the result of a probe is cached. */
 const PROBE_MS = 1000;
 
 export type BreakerState = 'closed' | 'open' | 'probing';
@@ -27,7 +28,7 @@ export class Health {
     this.#decisionService = decisionService;
   }
 
-  /** Resolves to whether the store decides. Cached for `maxAgeMs`, 1 s by default. */
+  /** Resolves to whether the store can decide. Caches the result for `maxAgeMs` (default 1 s). */
   isStoreUp(maxAgeMs = PROBE_MS): Promise<boolean> {
     const nowMs = monotonicMs();
     if (this.#probed === undefined || nowMs - this.#probedAtMs >= maxAgeMs) {
@@ -61,8 +62,8 @@ export interface HealthParts {
 }
 
 /**
- * Responds 503 if traffic should go to other instances. With `?store=optional` an unavailable store
- * is no reason: if all instances share it, none of them would be ready.
+ * Responds with 503 if traffic should go to other instances. With `?store=optional`, an instance is
+ * ready even if the store is unavailable: if all instances share the store, none would be ready.
  */
 async function sendReadiness(parts: HealthParts, context: RequestContext): Promise<void> {
   const { health, configuration, access } = parts;
@@ -70,7 +71,7 @@ async function sendReadiness(parts: HealthParts, context: RequestContext): Promi
   const isUp = await health.isStoreUp();
   const isReady = !health.isDraining && (isUp || isOptional);
   const { problems } = configuration;
-  // Problems contain file paths of this machine.
+  // Problems contain file paths of this machine, so only admins receive them.
   const areProblemsShown = problems.length > 0 && (await access.isAdmin(context));
   const { breaker } = health;
   const body = {

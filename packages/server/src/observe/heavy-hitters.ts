@@ -1,37 +1,38 @@
 /**
- * The most frequent of many keys, in bounded memory: a Misra-Gries summary that purges in batches.
+ * Finds the most frequent of many keys in bounded memory: a Misra-Gries summary that purges in
+ * batches.
  *
- * A summary counts at most 800 keys. When another key arrives, the 201st largest count is
- * subtracted from every count, and counts of 0 are deleted. That subtracts the same amount from at
- * least 201 counts, and no more can be subtracted than was counted. So after N hits each count
- * lacks at most N / 201: every key with more hits is listed, whatever the others were, and the
- * amount that counts may lack is known exactly. Between two purges 600 new keys have to arrive, so
- * a hit has the same cost on average, however many keys there are.
+ * A summary counts at most 800 keys. When another key arrives, a purge subtracts the 201st largest
+ * count from every count, and deletes counts that are then 0 or less. Each purge reduces at least
+ * 201 counts by the same amount, and the sum of all reductions is at most the number of hits. So
+ * after N hits, each count lacks at most N / 201, and every key with more hits is listed. The
+ * summary reports the exact maximum that a count may lack. At least 600 new keys have to arrive
+ * between two purges, so the average cost of a hit does not depend on the number of keys.
  *
- * A table starts with 16 places and doubles when half of them are taken, or when the names of its
- * keys take more than 64 bytes a place. If it may not grow, because it has its largest size or the
- * budget is spent, it purges at the size that it has. Its counts then lack more, and still report
- * how much.
+ * A table starts with 16 places. It doubles when half of the places are taken, or when the names of
+ * its keys take more than 64 bytes per place. If the table has its largest size, or the budget is
+ * spent, it purges instead of growing. The counts of a smaller table lack more, and the summary
+ * reports how much.
  *
- * A flood consists of keys that arrive once. Those cost no allocation: once keys have been purged,
- * a new key is only counted, under its hash, and its name is stored with its second hit.
+ * In a flood of keys that each arrive once, the summary allocates nothing. After the first purge, a
+ * new key is counted by its hash only, and its name is stored with its second hit.
  */
 import { KeyedHash, MAX_KEY_LENGTH } from 'sluice/engine';
 
-/** Number of keys of a full-size table that a purge keeps: the most frequent ones. */
+/** Number of keys that a purge keeps in a table of the largest size: the most frequent ones. */
 export const KEPT_KEYS = 200;
 export const MAX_KEYS = 4 * KEPT_KEYS;
 
 /** A summary as data, to be sent to another process and merged there. */
 export interface HitsData {
-  /** All hits, whatever their keys. */
+  /** Number of hits of all keys. */
   readonly hits: number;
   /** Maximum hits missing from each count. A key that is not listed has at most this many hits. */
   readonly lacking: number;
   readonly keys: readonly (readonly [key: string, hits: number])[];
 }
 
-/** Memory that several summaries share. A table grows only if enough bytes are left. */
+/** Memory that several summaries share. A table grows only if enough bytes remain. */
 export class SummaryBudget {
   #leftBytes: number;
 
@@ -53,9 +54,9 @@ const MAX_PLACES = 2048;
 /** Two 32-bit halves of a hash, a count, and a reference to a name. */
 const PLACE_BYTES = 4 + 4 + 8 + 8;
 const NAME_BYTES_PER_PLACE = 64;
-/** An upper bound: V8 stores text in one or two bytes a character, after a header of 16. */
+/** Maximum bytes of a name: V8 stores a header of 16 bytes, and 1 or 2 bytes per character. */
 const nameBytes = (length: number): number => 16 + 2 * length;
-/** Space for names in the smallest table: the name of the longest key fits. */
+/** Bytes for names in the smallest table. The name of the longest key fits. */
 const MIN_NAME_BYTES = nameBytes(MAX_KEY_LENGTH);
 
 /** Maximum bytes of the table and the names of a summary with this number of places. */
@@ -64,11 +65,12 @@ export const summaryBytes = (places: number): number => places * PLACE_BYTES + n
 const nameRoom = (places: number): number =>
   Math.max(places * NAME_BYTES_PER_PLACE, MIN_NAME_BYTES);
 
-/** Maximum bytes of a summary that has not grown, and of one that has its largest size. */
+/** Maximum bytes of a summary that has not grown. */
 export const MIN_SUMMARY_BYTES = summaryBytes(FIRST_PLACES);
+/** Maximum bytes of a summary that has its largest size. */
 export const MAX_SUMMARY_BYTES = summaryBytes(MAX_PLACES);
 
-/** Used by the table that is being purged or grown: its keys, and its counts in order. */
+/** Buffers for the table that is being purged or grown, shared to avoid allocations. */
 const moved = {
   low: new Int32Array(MAX_PLACES),
   high: new Int32Array(MAX_PLACES),
@@ -77,12 +79,12 @@ const moved = {
   sorted: new Float64Array(MAX_PLACES),
 };
 
-/** Keyed by a secret, so that a client cannot choose keys that collide. */
+/** The hash has a secret key, so that a client cannot choose keys that collide. */
 const hasher = new KeyedHash();
 
 export class HeavyHitters {
   readonly #budget: SummaryBudget | undefined;
-  /** By place: the 64 bits of a key's hash, its count, 0 if the place is free, and its name. */
+  /** By place: the 64 bits of a key's hash, the count (0 if the place is free), and the name. */
   #low = new Int32Array(FIRST_PLACES);
   #high = new Int32Array(FIRST_PLACES);
   #counts = new Float64Array(FIRST_PLACES);
@@ -93,7 +95,7 @@ export class HeavyHitters {
   #hits = 0;
   #lacking = 0;
 
-  /** Without a budget a table can always grow to its largest size. */
+  /** Without a budget, the table can always grow to its largest size. */
   constructor(budget?: SummaryBudget) {
     this.#budget = budget;
   }
@@ -110,7 +112,7 @@ export class HeavyHitters {
     else if (this.#names[place] === undefined) this.#name(place, key);
   }
 
-  /** Where a key is, or would be. */
+  /** Returns the place of a key, or a free place for it. Writes the hash to the place. */
   #find(low: number, high: number): number {
     const mask = this.#mask;
     let place = low & mask;
@@ -161,7 +163,7 @@ export class HeavyHitters {
     this.#putBack(size);
   }
 
-  /** Keeps the keys with the largest counts: a quarter of them, fewer if their names are long. */
+  /** Keeps the quarter of the keys with the largest counts, or fewer if their names are long. */
   #purge(): void {
     const most = Math.min(this.#places / 2, MAX_KEYS) / 4;
     for (let keep = Math.min(most, this.#size >> 1); ; keep >>= 1) {
@@ -170,7 +172,7 @@ export class HeavyHitters {
     }
   }
 
-  /** Subtracts the largest count that is not kept from all counts. */
+  /** Subtracts the count at rank `keep` + 1 from all counts, so that at most `keep` keys remain. */
   #subtract(keep: number): void {
     let size = 0;
     for (const count of this.#counts) if (count > 0) moved.sorted[size++] = count;
@@ -180,7 +182,10 @@ export class HeavyHitters {
     this.#putBack(this.#takeOut(cut));
   }
 
-  /** Moves the keys with more than `cut` hits out of the table, less `cut`, and empties it. */
+  /**
+   * Copies the keys with a count above `cut` to `moved`, subtracts `cut` from their counts, and
+   * empties the table. Returns the number of these keys.
+   */
   #takeOut(cut: number): number {
     let size = 0;
     for (let place = 0; place < this.#places; place++) {
@@ -195,6 +200,7 @@ export class HeavyHitters {
     return size;
   }
 
+  /** Inserts the first `size` keys of `moved` into the empty table. */
   #putBack(size: number): void {
     this.#size = size;
     this.#nameBytes = 0;
@@ -208,7 +214,7 @@ export class HeavyHitters {
     moved.names.fill(undefined, 0, size);
   }
 
-  /** Adds another summary. The bounds hold for the hits of both. */
+  /** Adds the counts of another summary. `lacking` is then the bound for the hits of both. */
   merge({ hits, lacking, keys }: HitsData): this {
     this.#hits += hits;
     this.#lacking += lacking;
@@ -235,11 +241,11 @@ export class HeavyHitters {
   }
 }
 
-/** Shorter strings are never pieces of others in V8. */
+/** In V8, a shorter string is never a slice that refers to a longer string. */
 const MIN_PIECE = 13;
 const scratch = Buffer.alloc(2 * MAX_KEY_LENGTH);
 
-/** A key may be a piece of a long header, which would be kept in memory along with it. */
+/** Returns a copy. A key may be a slice of a long header, which V8 would keep in memory with it. */
 function copyOf(key: string): string {
   if (key.length < MIN_PIECE || key.length > MAX_KEY_LENGTH) return key;
   return scratch.toString('utf16le', 0, scratch.write(key, 0, 'utf16le'));

@@ -1,6 +1,7 @@
 /**
- * A histogram in plain numbers, cheap enough for every request: prom-client builds a string of the
- * labels at each observation. The registry reads it like any other metric.
+ * A histogram in plain numbers, cheap enough to update with every request. It avoids the string of
+ * labels that prom-client builds for each observation. The registry of prom-client reads this
+ * histogram like any other metric.
  */
 import type { Metric, MetricValue, Registry } from 'prom-client';
 
@@ -9,7 +10,7 @@ const BOUNDS = [
   0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5,
 ];
 
-/** Number of buckets, including the last without an upper bound. */
+/** Number of buckets, including the last bucket, which has no upper bound. */
 export const BUCKETS = BOUNDS.length + 1;
 
 export class Observations {
@@ -26,7 +27,7 @@ export class Observations {
 
 /**
  * Returns a quantile in seconds, such as 0.5 for the median, or undefined without observations.
- * Interpolates linearly within a bucket. In the last bucket it is the lower bound.
+ * Interpolates linearly within a bucket. For the last bucket, returns its lower bound.
  */
 export function quantileOf(buckets: readonly number[], part: number): number | undefined {
   const count = buckets.reduce((sum, each) => sum + each, 0);
@@ -67,7 +68,7 @@ export function registerHistogram(registry: Registry, options: HistogramOptions)
   registry.registerMetric({ name, help, type: 'histogram', get } as unknown as Metric<string>);
 }
 
-/** Buckets are cumulative, as the Prometheus format requires. */
+/** Returns the values with cumulative buckets, as the Prometheus format requires. */
 function valuesOf(
   name: string,
   labels: Record<string, string>,

@@ -1,18 +1,18 @@
 /**
  * The counts of one policy: ten minutes by second and 24 hours by minute, in blocks of 120 steps.
- * Blocks without traffic are not allocated, so a policy that was used once takes 3.5 KB for ten
- * minutes and half of it for a day. A policy that is always used takes 36 KB, or 70 KB with shadow
- * mode or failures.
+ * Blocks without traffic are not allocated. A policy that was used once takes 3.5 KB for ten
+ * minutes, and then half of it for a day. A policy that is always used takes 36 KB, or 70 KB if it
+ * has shadow decisions or failures.
  */
 import { NO_FULLEST, type PolicyCounters } from './policy-counters.ts';
 
 export const HISTORY_SECONDS = 600;
 export const HISTORY_MINUTES = 1440;
 
-/** Steps of a block. A step is a second or a minute. */
+/** Number of steps of a block. A step is a second or a minute. */
 const BLOCK_STEPS = 120;
 
-/** Fullness of a key is stored in ten-thousandths. */
+/** The stored value of `fullest` for a full key: it is stored in ten-thousandths. */
 const FULL = 10_000;
 const NO_KEY = 65_535;
 
@@ -36,7 +36,7 @@ export const emptyCounts = (steps: number): Counts => ({
   fullest: new Array(steps).fill(null),
 });
 
-/** Recorded steps, and the index of each in the result. */
+/** Recorded steps, and for each the index in the result to which its counts are added. */
 export interface Steps {
   readonly steps: readonly number[];
   readonly places: readonly number[];
@@ -67,14 +67,14 @@ export class Sums {
   }
 }
 
-/** Counts of the second being written. Shared: up to 1,000 rings are written in one turn. */
+/** Counts of the second being written. Shared, to avoid an object for each of up to 1,000 rings. */
 const passed = new Sums();
 
-/** Columns of a block: three that most policies use, and three that few use. */
+/** Number of columns of a block: three that most policies use, and three that few policies use. */
 const USUAL = 3;
 const RARE = 3;
 
-/** Consecutive steps, row by row: a row holds the columns of one step. */
+/** Counts of consecutive steps. Each row holds the columns of one step. */
 class Block {
   readonly #usual = new Uint32Array(BLOCK_STEPS * USUAL);
   #rare: Uint32Array | undefined = undefined;
@@ -128,7 +128,7 @@ class Block {
     const rare = this.#rare;
     let count = usual[at * USUAL] + usual[at * USUAL + 1];
     if (rare !== undefined) count += rare[at * RARE] + rare[at * RARE + 1] + rare[at * RARE + 2];
-    // A limit that was released because another limit of its check denied is in none of the counts.
+    // A released limit (another limit of its check denied) only changes `fullest`, not the counts.
     return count === 0 && usual[at * USUAL + 2] !== NO_KEY ? 0.001 : count;
   }
 }
@@ -142,7 +142,7 @@ class BlockRing {
     this.#blocks = new Array(steps / BLOCK_STEPS + 1).fill(undefined);
   }
 
-  /** Stores `sums` under `step`. If it is not new, adds them to those stored before. */
+  /** Stores `sums` for a new step. If the step is not new, adds `sums` to its stored counts. */
   write(step: number, sums: Sums, isNew: boolean): void {
     const number = Math.floor(step / BLOCK_STEPS);
     const place = number % this.#blocks.length;
@@ -160,12 +160,12 @@ class BlockRing {
     }
   }
 
-  /** Returns the number of decisions; a fraction if the policy only released limits. */
+  /** Returns the number of decisions; a number below 1 if the policy only had released limits. */
   activity({ steps }: Steps): number {
     let count = 0;
     let number = Number.NaN;
     let block: Block | undefined;
-    // Finds a block once for its consecutive steps: there may be 1,440 steps of 1,000 policies.
+    // Looks up a block once for all its steps: there may be 1,440 steps of 1,000 policies.
     for (let at = 0; at < steps.length; at++) {
       const row = steps[at] - number * BLOCK_STEPS;
       if (!(row >= 0 && row < BLOCK_STEPS)) {
@@ -179,7 +179,7 @@ class BlockRing {
   }
 }
 
-/** Seconds and minutes of one policy, or of all together. */
+/** Seconds and minutes of one policy, or of all policies together. */
 export class Rings {
   readonly second = new BlockRing(HISTORY_SECONDS);
   readonly minute = new BlockRing(HISTORY_MINUTES);
@@ -191,6 +191,7 @@ export class Rings {
   }
 }
 
+/** The history of one policy, read from its counters. */
 export class Ring extends Rings {
   readonly #counters: PolicyCounters;
   /** Values of the counters at the last read. */

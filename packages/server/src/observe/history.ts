@@ -1,10 +1,10 @@
 /**
- * The last ten minutes by second, and the last 24 hours by minute. Reads the increase of the
- * counters once a second, so it adds no cost to a decision. Decisions between the end of a second
- * and its read count to that second.
+ * History of decisions: the last ten minutes by second, and the last 24 hours by minute. Reads the
+ * increase of the counters once a second, so it adds no cost to a decision. Decisions after the end
+ * of a second, but before the counters are read, count to that second.
  *
- * Each policy with traffic has a ring. The recorded steps are stored once for all rings, step `s`
- * at index `s mod length`. Steps that were not recorded read as 0.
+ * Each policy with traffic has a ring. The numbers of the recorded steps are stored once for all
+ * rings, step `s` at index `s mod length`. The counts of a step that was not recorded are 0.
  */
 import { type Clock, systemClock } from 'sluice';
 import { BUCKETS, type Observations } from './histogram.ts';
@@ -25,7 +25,7 @@ export { type Counts, emptyCounts, HISTORY_MINUTES, HISTORY_SECONDS };
 export const STEP_MS = 1000;
 export const MINUTE_MS = 60_000;
 
-/** If the clock is set back by at most this, recording pauses; if by more, it restarts there. */
+/** If the clock is set back by at most this, recording pauses. If by more, it restarts. */
 export const PATIENCE_SECONDS = 5;
 
 export interface PolicyCounts extends Counts {
@@ -81,11 +81,11 @@ export class History {
   readonly #source: HistorySource;
   readonly #clock: Clock;
   readonly #rings = new Map<string, Ring>();
-  /** The sum of all rings, so that a total does not read 1,000 rings. */
+  /** The sum of all rings, which avoids reading 1,000 rings for a total. */
   readonly #totals = new Rings();
   readonly #seconds = new RecordedSteps(HISTORY_SECONDS);
   readonly #minutes = new RecordedSteps(HISTORY_MINUTES);
-  /** Histogram buckets of decision durations at each index. */
+  /** Histogram buckets of decision durations, by index of the second. */
   readonly #durations = new Uint32Array(HISTORY_SECONDS * BUCKETS);
   readonly #seenDurations = new Float64Array(BUCKETS);
   /** The last recorded second. */
@@ -129,28 +129,28 @@ export class History {
     return Math.floor(this.#clock.now() / MINUTE_MS - 1) * MINUTE_MS;
   }
 
-  /** Start of the recording. Nothing is known about earlier steps. */
+  /** Start of the recording. The counts of earlier steps are unknown. */
   get sinceMs(): number {
     return this.#first * STEP_MS;
   }
 
   /**
-   * Records the increase of the counters if a second has ended since the last call. Readers call it
-   * first, so that results do not depend on timers.
+   * Records the increase of the counters if a second has ended since the last call. Code that reads
+   * the history calls this function first, so that results do not depend on timers.
    */
   record(): void {
     const complete = this.#lastComplete();
     const ahead = this.#last - complete;
     if (ahead >= 0 && ahead <= PATIENCE_SECONDS) return;
     if (ahead > 0) this.#deleteAfter(complete - 1);
-    // A late call means a blocked event loop, so the increase belongs to the first second.
+    // If the call is late, the event loop was blocked, so the decisions are of the first second.
     const first = ahead > 0 ? complete : Math.max(this.#last + 1, complete - HISTORY_SECONDS + 1);
     this.#write(first);
     this.#last = complete;
     this.#first = Math.min(this.#first, first);
   }
 
-  /** Deletes steps that lie in the future after the clock was set back. */
+  /** Deletes later steps, which are in the future after the clock was set back. */
   #deleteAfter(second: number): void {
     this.#seconds.deleteAfter(second);
     this.#minutes.deleteAfter(Math.floor((second + 1) / 60));
@@ -179,7 +179,7 @@ export class History {
     }
   }
 
-  /** Returns the recorded seconds or minutes of a span, and the index of the step of each. */
+  /** Returns the recorded seconds or minutes of a span, and for each the index of its step. */
   #recorded({ startMs, seconds, stepMs = STEP_MS }: Span): Steps {
     const [unitMs, recorded] =
       stepMs < MINUTE_MS ? [STEP_MS, this.#seconds] : [MINUTE_MS, this.#minutes];
@@ -210,7 +210,7 @@ export class History {
     return counts;
   }
 
-  /** Returns the counts of those of the named policies that have had traffic. */
+  /** Returns the counts of the named policies. Leaves out policies without traffic. */
   policies(span: Span, names: Iterable<string>): readonly PolicyCounts[] {
     const unit = unitOf(span);
     const steps = this.#recorded(span);

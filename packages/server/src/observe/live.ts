@@ -1,4 +1,4 @@
-/** History and live feed, merged over all processes. */
+/** The history and the live feed, merged over all processes. */
 import { systemClock } from 'sluice';
 import type { ProcessGroup } from '../cluster/process-group.ts';
 import type { Configuration } from '../configuration.ts';
@@ -12,7 +12,7 @@ import { History, type PolicyCounts, type Span } from './history.ts';
 import type { Logger } from './log.ts';
 import type { Metrics } from './metrics.ts';
 import { type Outline, outlineOf, type SeriesSource } from './series.ts';
-import { type TickPart, type TickRequest, tickPart } from './tick.ts';
+import { type TickPart, type TickRequest, tickPart } from './tick-data.ts';
 
 export interface LiveParts {
   readonly decisionService: DecisionService;
@@ -43,20 +43,20 @@ export class Live {
     this.feed = new Feed(this.#feedSource(), log, systemClock, { grafanaUrl });
     this.#registerReplies({ history: this.history, denials: this.#denials, health, store });
     configuration.onReload(({ ok, isUnchanged }) => {
-      // The files contain overrides as well.
+      // The files contain both policies and overrides.
       if (ok && !isUnchanged) this.feed.changed('policies', 'overrides');
     });
     decisionService.overrides.onChange(() => this.feed.changed('overrides'));
     decisionService.shadowOverrides.onChange(() => this.feed.changed('policies'));
   }
 
-  /** Registers the replies of this process. */
+  /** Registers the handlers for queries of other processes. */
   #registerReplies(parts: Parameters<typeof tickPart>[0]): void {
     const group = this.#group;
     const startedAtMs = systemClock.now();
     group.handle('live.listen', (detail): ListenReply => {
       const { subscriber, filter } = detail as ListenRequest;
-      // Later decisions then count to a second that the listener receives.
+      // Records earlier decisions now, so that later decisions count to a second that is sent.
       this.history.record();
       this.#denials.add(subscriber, filter);
       return { startedAtMs };
@@ -71,8 +71,8 @@ export class Live {
   #feedSource(): FeedSource {
     const group = this.#group;
     return {
-      listen: async (question) => (await group.gather('live.listen', question)) as ListenReply[],
-      tick: async (question) => (await group.gather('live.tick', question)) as TickPart[],
+      listen: async (request) => (await group.gather('live.listen', request)) as ListenReply[],
+      tick: async (request) => (await group.gather('live.tick', request)) as TickPart[],
     };
   }
 

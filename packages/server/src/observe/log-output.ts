@@ -1,6 +1,7 @@
 /**
- * Standard output as the destination of the log: asynchronous, bounded and dropping. A reader that
- * stops reading, a full disk or a stopped terminal costs lines of the log, never a decision.
+ * Writes the log to standard output, asynchronously and with a bounded queue. If the reader stops
+ * reading, the disk is full or the terminal is stopped, log lines are dropped. Decisions never wait
+ * for the log.
  */
 import { fstatSync, write, writeSync } from 'node:fs';
 import { systemClock } from 'sluice';
@@ -8,19 +9,19 @@ import { systemClock } from 'sluice';
 /** Maximum bytes of queued lines. Further lines are dropped and counted. */
 export const MAX_WAITING_BYTES = 1 << 20;
 /**
- * A pipe takes up to this many bytes whole or not at all (POSIX `PIPE_BUF`), so lines of several
- * workers on one pipe do not mix.
+ * Maximum bytes of a write. Up to this size, a write to a pipe is atomic (POSIX `PIPE_BUF`), so
+ * lines of several workers on one pipe do not mix.
  */
 const BATCH_BYTES = 4096;
 
 type Done = (error?: Error | null) => void;
 
-/** Writes text and calls back when all of it is written, or with an error. */
+/** Writes text. Calls `done` when the whole text is written, or with an error. */
 export type Sink = (text: string, done: Done) => void;
 
 export class LogOutput {
   readonly #sink: Sink;
-  /** Called with the number of dropped lines, as soon as lines are written again. */
+  /** Called with the number of dropped lines, when lines are written again. */
   onDropped: (lines: number) => void = () => {};
   /** Changes each line before it is written, for example for a terminal. */
   format: (line: string) => string = (line) => line;
@@ -94,7 +95,7 @@ export class LogOutput {
     });
   }
 
-  /** Removes and returns whole lines, up to the size that a pipe takes at once. */
+  /** Removes and returns whole lines of at most `BATCH_BYTES`, but at least one line. */
   #nextBatch(): readonly [text: string, bytes: number, lines: number] {
     let bytes = 0;
     let lines = 0;
@@ -110,13 +111,13 @@ export class LogOutput {
   #wrote(): void {
     this.#isFailing = false;
     const lost = this.#unreported;
-    // Wait until half of the queue is free, so that the report is not dropped itself.
+    // Waits until half of the queue is free, so that the report itself is not dropped.
     if (lost === 0 || this.#waitingBytes > MAX_WAITING_BYTES / 2) return;
     this.#unreported = 0;
     this.onDropped(lost);
   }
 
-  /** A full disk is reported once on standard error, and the next line is tried again. */
+  /** Counts the lines as dropped. Reports the first of consecutive errors on standard error. */
   #failed({ code }: NodeJS.ErrnoException, lines: number): void {
     this.#drop(lines);
     const isReported = this.#isFailing;
@@ -130,20 +131,23 @@ export class LogOutput {
 const STDOUT = 1;
 const AGAIN_MS = 50;
 
-/** Node writes pipes and sockets without blocking; `write` would block one of its four threads. */
+/**
+ * Returns a sink for pipes and sockets. `process.stdout` writes to them without blocking, while
+ * `fs.write` would block one of the four threads that Node has for files.
+ */
 function pipeSink(): Sink {
   const { stdout } = process;
-  // Each write reports its own error.
+  // The callback of each write receives its error, so the event is ignored.
   stdout.on('error', () => {});
   return (text, done) => void stdout.write(text, done);
 }
 
-/** For files and terminals, which `process.stdout` would write synchronously. */
+/** A sink for files and terminals, to which `process.stdout` would write synchronously. */
 const fileSink: Sink = (text, done) => {
   const bytes = Buffer.from(text);
   const writeFrom = (at: number): void =>
     write(STDOUT, bytes, at, bytes.length - at, null, (error, written) => {
-      // A terminal that another program has set to non-blocking.
+      // EAGAIN: another program has set the terminal to non-blocking.
       if (error?.code === 'EAGAIN') systemClock.schedule(AGAIN_MS, () => writeFrom(at));
       else if (error || at + written >= bytes.length) done(error);
       else writeFrom(at + written);
@@ -163,7 +167,7 @@ function isPipe(): boolean {
 
 let shared: LogOutput | undefined;
 
-/** Returns the standard output of this process. */
+/** Returns the log output of this process, which all logs share. */
 export function standardOutput(): LogOutput {
   if (shared !== undefined) return shared;
   process.stderr.on('error', () => {});
@@ -179,7 +183,7 @@ export function standardOutput(): LogOutput {
     try {
       writeSync(STDOUT, rest);
     } catch {
-      // A full disk, which has been reported.
+      // The disk is full. An earlier write has reported it.
     }
   });
   return output;

@@ -7,7 +7,7 @@ import { LogOutput, standardOutput } from './log-output.ts';
 
 export type { Logger };
 
-/** Credentials, redacted wherever they occur. */
+/** Names of fields and headers with credentials. Their values are redacted. */
 const SECRETS = ['authorization', 'cookie', 'set-cookie', 'adminToken', 'password', 'token'];
 
 const REDACTED = SECRETS.flatMap((name) =>
@@ -18,8 +18,8 @@ const REDACTED = SECRETS.flatMap((name) =>
 const withoutLogin = (text: string): string => text.replace(/\/\/[^\s/]*@/g, '//***@');
 
 /**
- * Returns the known fields of an error only: errors of Redis clients also carry the failed command,
- * which may contain the password.
+ * Returns only the known fields of an error. Errors of Redis clients also contain the failed
+ * command, which may contain the password.
  */
 function errorFields(error: unknown): object {
   if (!(error instanceof Error)) return { message: withoutLogin(String(error)) };
@@ -34,7 +34,7 @@ function errorFields(error: unknown): object {
   };
 }
 
-/** Default for `destination`: standard output, asynchronous and bounded. */
+/** Creates the log. Default for `destination`: standard output, asynchronous and bounded. */
 export function makeLog(
   { logLevel }: Pick<Settings, 'logLevel'>,
   destination: DestinationStream = standardOutput(),
@@ -54,7 +54,7 @@ export function makeLog(
   return log;
 }
 
-/** Logs warnings and connection changes of the store's client. */
+/** Returns listeners that log warnings and connection changes of the store. */
 export const storeListeners = (log: Logger) => ({
   onWarning: ({ code, message }: { readonly code: string; readonly message: string }): void =>
     log.warn({ code }, message),
@@ -67,7 +67,7 @@ export const storeListeners = (log: Logger) => ({
 const SECOND_MS = 1000;
 
 export interface LineSamplerOptions {
-  /** Number of lines per period. */
+  /** Maximum number of lines per period. */
   readonly most: number;
   readonly periodMs: number;
   readonly message: string;
@@ -75,7 +75,7 @@ export interface LineSamplerOptions {
   readonly others: string;
 }
 
-/** Logs the first lines of each period, then one line with the number of suppressed ones. */
+/** Logs the first lines of each period, then one line with the number of suppressed lines. */
 export class LineSampler {
   readonly #log: Logger;
   readonly #options: LineSamplerOptions;
@@ -115,7 +115,7 @@ export class LineSampler {
   }
 }
 
-/** Logs the first denials of each second, and the number of further ones. */
+/** Logs the first denials of each second, and the number of further denials. */
 export class DenialLog {
   readonly #lines: LineSampler;
 
@@ -124,16 +124,17 @@ export class DenialLog {
     this.#lines = new LineSampler(log, { most: logDenials, periodMs: SECOND_MS, ...texts }, clock);
   }
 
-  /** For `DecisionService.watch`. Denials of shadow limits are in the metrics only. */
+  /** Listener for `DecisionService.watch`. Denials of shadow limits are not logged. */
   readonly watch: DecisionListener = ({ allowed, result }) => {
     if (!allowed && result !== undefined) this.#denied(result);
   };
 
-  #denied({ policy, key, cost, remaining, retryAfterMs }: CheckResult): void {
+  #denied({ policy, key, cost, remaining, retryAfterMs, blockedUntilMs }: CheckResult): void {
     if (!this.#lines.canWrite()) return;
-    // JSON has no infinity.
+    // An infinite wait is omitted, because JSON has no infinity.
     const wait = Number.isFinite(retryAfterMs) ? { retryAfterMs } : {};
-    this.#lines.write({ policy, key, cost, remaining, ...wait });
+    const block = blockedUntilMs === undefined ? {} : { blockedUntilMs };
+    this.#lines.write({ policy, key, cost, remaining, ...wait, ...block });
   }
 
   flush(): void {
@@ -153,7 +154,7 @@ export class StoreLog {
     this.#clock = clock;
   }
 
-  /** For `DecisionService.watch`. */
+  /** Listener for `DecisionService.watch`. */
   readonly watch: DecisionListener = ({ result }) => {
     if (result?.degraded !== undefined) this.#failed(result.degraded);
     // A cached denial does not prove that the store is available.

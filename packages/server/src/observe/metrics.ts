@@ -1,7 +1,7 @@
 /**
- * Prometheus metrics. Decisions and requests are counted in plain fields, and converted when
- * `/metrics` is read. Labels are policies, routes and outcomes, never keys: their number is
- * unbounded, and they may be personal data.
+ * Prometheus metrics. Decisions and requests are counted in plain fields, which are converted when
+ * `/metrics` is read. Labels are policies, routes and outcomes. Keys are never labels, because the
+ * number of keys is unbounded, and keys may be personal data.
  */
 import { AggregatorRegistry, Counter, collectDefaultMetrics, Gauge, Registry } from 'prom-client';
 import { systemClock } from 'sluice';
@@ -30,7 +30,7 @@ export interface Traffic {
   readonly inFlight: number;
 }
 
-/** Protocols of the routes that return decisions. */
+/** Protocols of the routes that return decisions, by route. */
 const PROTOCOLS: Readonly<Record<string, Protocol>> = {
   '/v1/check': 'http',
   '/v1/forward-auth': 'forward_auth',
@@ -41,7 +41,7 @@ const PROTOCOLS: Readonly<Record<string, Protocol>> = {
 /** All HTTP statuses are below this number. */
 const STATUSES = 600;
 
-/** Responses of a route, in typed arrays because every request updates them. */
+/** Counts of the responses of a route. Typed arrays, because every request updates them. */
 interface RouteTraffic {
   /** Number of responses by status. */
   readonly statuses: Float64Array;
@@ -77,7 +77,7 @@ export class Metrics implements TrafficWatcher {
     });
   }
 
-  /** For `DecisionService.watch`. */
+  /** Listener for `DecisionService.watch`. */
   get watch(): DecisionListener {
     return this.counters.watch;
   }
@@ -141,6 +141,21 @@ export class Metrics implements TrafficWatcher {
           for (const outcome of DECISION_OUTCOMES) {
             if (ofPolicy[outcome] > 0) this.inc({ policy, outcome }, ofPolicy[outcome]);
           }
+        }
+      },
+    });
+    new Counter({
+      name: 'sluice_blocked_total',
+      help: 'Limits that denied a blocked key, including the denial that started the block.',
+      labelNames: ['policy'],
+      registers: [this.#registry],
+      collect() {
+        this.reset();
+        for (const { policy } of decisionService.policies.list()) {
+          if (policy.block) this.inc({ policy: counters.of(policy.name).label }, 0);
+        }
+        for (const [policy, { blocked }] of counters.entries()) {
+          if (blocked > 0) this.inc({ policy }, blocked);
         }
       },
     });
@@ -228,7 +243,7 @@ export class Metrics implements TrafficWatcher {
     });
   }
 
-  /** Resolves to the number of evictions; the last known one if the server does not reply. */
+  /** Resolves to the number of evictions; the last known number if the server does not reply. */
   async #readEvicted(): Promise<number | undefined> {
     const { store } = this.#parts;
     if (store.store.evicted !== undefined) return store.store.evicted;
@@ -248,7 +263,7 @@ export class Metrics implements TrafficWatcher {
       help: 'Reloads of changed configuration files, by result.',
       labelNames: ['result'],
       registers,
-      // All processes count the same reload.
+      // Every process counts each reload, so the counts must not be summed.
       aggregator: 'max',
       collect() {
         this.reset();
@@ -349,7 +364,7 @@ export const jointMetricsText = (parts: readonly MetricsData[]): Promise<string>
 
 let processRegistry: Registry | undefined;
 
-/** Memory, CPU time and other metrics of the process, once for all services in it. */
+/** Returns metrics of the process, such as memory and CPU time. All services in it share them. */
 function processMetrics(): Registry {
   if (processRegistry === undefined) {
     processRegistry = new Registry();
@@ -358,10 +373,10 @@ function processMetrics(): Registry {
   return processRegistry;
 }
 
-/** Otherwise a page of another site could load the text as a script, and browsers would run it. */
+/** Prevents browsers from running the text as a script of a page of another site. */
 const NO_SCRIPT = { 'x-content-type-options': 'nosniff' };
 
-/** `text` resolves to the metrics of all processes. */
+/** Adds the route `/metrics`. `text` resolves to the metrics of all processes. */
 export function metricsRoutes(router: Router, text: () => Promise<string>): void {
   router.add('GET', '/metrics', 'admin', async (context) => {
     context.sendText(200, await text(), NO_SCRIPT, Registry.PROMETHEUS_CONTENT_TYPE);

@@ -1,6 +1,6 @@
 /**
- * Decision counters by policy, in plain fields: incremented at every decision, read by the metrics
- * and once a second by the history.
+ * Decision counters by policy, in plain fields. Every decision increments them. The metrics read
+ * them, and the history reads them once a second.
  */
 import type { CheckResult, Degraded, Limit, LimitDecision } from 'sluice';
 import type { DecisionListener, FailureListener } from '../decision-service.ts';
@@ -24,9 +24,11 @@ export class PolicyCounters implements Record<DecisionOutcome, number> {
   released = 0;
   shadow_allowed = 0;
   shadow_denied = 0;
-  /** By reason and action, as JSON. */
+  /** The part of `denied` while the key was blocked, with the denials that started a block. */
+  blocked = 0;
+  /** Number of degraded checks by reason and action, as JSON. */
   readonly degraded = new Map<string, number>();
-  /** Sum of `degraded`. */
+  /** Sum of all numbers in `degraded`. */
   degradedChecks = 0;
   /** Used part of the limit of the fullest key, from 0 to 1, since the history last reset it. */
   fullest = NO_FULLEST;
@@ -40,7 +42,7 @@ export class PolicyCounters implements Record<DecisionOutcome, number> {
   }
 }
 
-/** Receives each limit that denied, with the enforced limits of its check. */
+/** Receives the decision of each limit that denied, with the enforced limits of its check. */
 export type DenialHook = (
   denied: LimitDecision,
   counters: PolicyCounters,
@@ -68,7 +70,7 @@ export class DecisionCounters {
     return this.#byPolicy.entries();
   }
 
-  /** For `DecisionService.watch`. */
+  /** Listener for `DecisionService.watch`. */
   readonly watch: DecisionListener = ({ allowed, result, shadow }, limits) => {
     for (const each of shadow) this.#countShadow(each);
     if (result === undefined) return;
@@ -112,6 +114,7 @@ export class DecisionCounters {
   #denied(limit: LimitDecision, limits: readonly Limit[], degraded: Degraded | undefined): void {
     const counters = this.#byPolicy.of(limit.policy);
     counters.denied++;
+    if (limit.blockedUntilMs !== undefined) counters.blocked++;
     if (isMeasured(degraded)) counters.fullest = 1;
     this.onDenial?.(limit, counters, limits, degraded, false);
   }
@@ -127,6 +130,6 @@ export class DecisionCounters {
   }
 }
 
-/** Whether remaining and limit are measured, not those of a fallback action. */
+/** Whether `remaining` comes from a counter. Actions such as `allow` return no real value. */
 const isMeasured = (degraded: Degraded | undefined): boolean =>
   degraded === undefined || degraded.action === 'local';

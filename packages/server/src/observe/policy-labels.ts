@@ -1,20 +1,20 @@
 /**
- * Policies as metric labels. Each label is a time series, so their number is bounded: inline
- * policies of requests share one label, and all names after the first 1,000 share another.
+ * Policies as metric labels. Each label is a time series, so the number of labels is bounded.
+ * Inline policies of requests share one label. All policies after the first 1,000 share another.
  */
 import type { Config, DescriptorConfig } from '../config/model.ts';
 import type { Configuration } from '../configuration.ts';
 import type { DecisionService } from '../decision-service.ts';
 import { HttpError } from '../http/request-context.ts';
-import { OWN_NAMES } from '../policies.ts';
+import { RESERVED_PREFIX } from '../policies.ts';
 
 export const MAX_LABELS = 1000;
-/** The label of inline policies. Policy names in files cannot contain parentheses. */
+/** The label of inline policies. */
 export const OF_REQUESTS = '(request)';
-/** The label of all names after the first 1,000. */
+/** The label of all policies after the first 1,000. */
 export const OF_OTHERS = '(other)';
 
-/** A value per label, created at its first use. */
+/** One value per label, created when the label is first used. */
 export class ByPolicy<T> {
   readonly #make: (label: string) => T;
   readonly #kept = new Map<string, T>();
@@ -28,7 +28,7 @@ export class ByPolicy<T> {
   }
 
   #first(policy: string): T {
-    if (policy.startsWith(OWN_NAMES)) return this.#at(OF_REQUESTS);
+    if (policy.startsWith(RESERVED_PREFIX)) return this.#at(OF_REQUESTS);
     return this.#at(this.#kept.size < MAX_LABELS ? policy : OF_OTHERS);
   }
 
@@ -54,7 +54,7 @@ type BlockedLimit = Extract<DescriptorConfig['limit'], { readonly blocked: true 
 
 const blocked = new WeakMap<Config, ReadonlyMap<string, BlockedLimit>>();
 
-/** Returns limits of 0 by name. They deny everything and are no policies of the engine. */
+/** Returns the blocked limits (limit 0) by name. They deny everything and have no policy. */
 export function blockedLimits(config: Config): ReadonlyMap<string, BlockedLimit> {
   const limitsIn = ({ limit, descriptors }: DescriptorConfig): readonly BlockedLimit[] => [
     ...(limit !== undefined && !limit.unlimited && limit.blocked ? [limit] : []),

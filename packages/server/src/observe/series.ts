@@ -1,7 +1,7 @@
 /**
- * `GET /v1/series`: decisions of the last minutes by second or of the last day by minute, over all
- * processes. Reports at most 100 policies: a first request to the other processes finds the
- * busiest, a second one gets only their counts.
+ * `GET /v1/series`: decisions of the last minutes by second, or of the last day by minute, over all
+ * processes. Reports the 100 policies with the most decisions. A first query to all processes finds
+ * these policies, and a second query gets only their counts.
  */
 import { badRequest, type RequestContext } from '../http/request-context.ts';
 import type { Router } from '../http/router.ts';
@@ -37,7 +37,7 @@ export function outlineOf(history: History, span: Span): Outline {
   return { sinceMs, total: history.total(span), activity: history.activity(span) };
 }
 
-/** Adds the counts of another process. */
+/** Adds `counts` to `sum`, step by step. */
 function addTo(sum: Counts, counts: Counts): void {
   for (const name of ['allowed', 'denied', 'shadowAllowed', 'shadowDenied', 'degraded'] as const) {
     for (const [at, count] of counts[name].entries()) sum[name][at] += count;
@@ -67,7 +67,7 @@ export function summedByPolicy(
   return sums;
 }
 
-/** Returns the names with the most decisions, and the number of other names. */
+/** Returns the `most` names with the most decisions, and the number of other names. */
 export function busiest(
   activity: Iterable<readonly [name: string, count: number]>,
   most = MAX_REPORTED_POLICIES,
@@ -79,7 +79,7 @@ export function busiest(
   return { names, omitted: sorted.length - names.length };
 }
 
-/** Requests to all processes. */
+/** Queries to all processes. */
 export interface SeriesSource {
   outlines(span: Span): Promise<readonly Outline[]>;
   policies(span: Span, names: readonly string[]): Promise<readonly (readonly PolicyCounts[])[]>;
@@ -94,7 +94,10 @@ export interface SeriesReport {
   readonly omitted: number;
 }
 
-/** Resolves to the report of the `most` busiest policies, or of `policy` even without traffic. */
+/**
+ * Resolves to the report of the `most` policies with the most decisions. If `policy` is set,
+ * reports only this policy, even if it has no traffic.
+ */
 export async function seriesReport(
   source: SeriesSource,
   span: Span,
@@ -118,7 +121,7 @@ export async function seriesReport(
   const parts = names.length === 0 ? [] : await source.policies(span, names);
   const sums = summedByPolicy(steps, parts);
   const policies = names.map((name) => ({ name, ...(sums.get(name) ?? emptyCounts(steps)) }));
-  // A worker that was replaced knows less than the others.
+  // A worker that was replaced has a shorter history, so the earliest start of all is reported.
   const sinceMs = Math.min(...outlines.map((each) => each.sinceMs));
   return { stepMs, startMs, sinceMs, total, policies, omitted };
 }
@@ -148,7 +151,7 @@ function spanOf(context: RequestContext, history: History): Span {
     const what = `Expected \`minutes\` to be a multiple of \`step\``;
     throw badRequest('ERR_INVALID_OPTION', `${what}, got ${minutes} and ${step}`);
   }
-  // At multiples of its length, so that a minute stays in the same step as time passes.
+  // Steps start at multiples of their length, so that a minute stays in the same step over time.
   const stepMs = step * MINUTE_MS;
   const endMs = Math.floor(history.lastMinuteMs / stepMs + 1) * stepMs;
   return { startMs: endMs - minutes * MINUTE_MS, seconds: minutes * 60, stepMs };

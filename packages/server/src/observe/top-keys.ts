@@ -1,6 +1,6 @@
 /**
  * Top keys: the most frequently denied and allowed keys of each policy, over the last five to ten
- * minutes. Requires the admin token. Keys are never metric labels.
+ * minutes. Reading them requires the admin token, because keys may be personal data.
  */
 import { type CheckResult, systemClock } from 'sluice';
 import type { DecisionListener } from '../decision-service.ts';
@@ -9,12 +9,13 @@ import type { Router } from '../http/router.ts';
 import { HeavyHitters, type HitsData, KEPT_KEYS, SummaryBudget } from './heavy-hitters.ts';
 import { ByPolicy, checkLabel, type LabelParts } from './policy-labels.ts';
 
-/** Duration of a generation. Reports cover the current one and the one before it. */
+/** Duration of a generation. A report covers the current generation and the previous one. */
 export const GENERATION_MS = 5 * 60_000;
 
 /**
- * Decisions are counted together, up to this many of up to 100 ms. One by one, the summaries would
- * leave the processor's cache between two requests (forward-auth: 0.6 us of CPU saved).
+ * Decisions are counted in batches of up to this many, and of up to 100 ms. If each decision were
+ * counted alone, the summaries would leave the CPU cache between two requests. Batches avoid these
+ * cache misses (0.6 us of CPU per forward-auth request).
  */
 const BATCH = 128;
 const BATCH_MS = 100;
@@ -23,8 +24,9 @@ export type TopBy = 'denied' | 'allowed';
 
 export interface TopKey {
   readonly key: string;
-  /** Bounds of the number of hits. */
+  /** Lower bound of the number of hits. */
   readonly atLeast: number;
+  /** Upper bound of the number of hits. */
   readonly atMost: number;
 }
 
@@ -53,12 +55,13 @@ export interface TopOptions {
 }
 
 /**
- * Memory of all summaries of a generation, beyond the first 2.5 KB of each: enough for 45 of the
- * largest size. When it is spent, further summaries list fewer keys.
+ * Memory that all summaries of a generation share, in addition to the first 2.5 KB of each. Enough
+ * for 45 summaries of the largest size. When it is used up, summaries stop growing and list fewer
+ * keys.
  */
 export const GENERATION_BYTES = 8 * 1024 * 1024;
 
-/** Creates each summary at its first hit: most policies of a large file never deny. */
+/** Creates each summary at its first hit, because most policies of a large file never deny. */
 class Summaries implements Record<TopBy, HeavyHitters | undefined> {
   denied: HeavyHitters | undefined = undefined;
   allowed: HeavyHitters | undefined = undefined;
@@ -84,9 +87,9 @@ interface Generation {
 export class TopKeys {
   #current: Generation;
   #previous: Generation | undefined = undefined;
-  /** Decisions of one limit that are not counted yet. */
+  /** Decisions of checks with one limit that are not counted yet. */
   readonly #waiting: CheckResult[] = [];
-  /** Store time of the first of them. */
+  /** Time of the first decision in `#waiting`, by the clock of the store. */
   #waitingMs = Number.NaN;
 
   constructor() {
@@ -98,10 +101,13 @@ export class TopKeys {
     return { startMs, policies: new ByPolicy(() => new Summaries(budget)) };
   }
 
-  /** For `DecisionService.watch`. A limit released because another denied is in neither list. */
+  /**
+   * Listener for `DecisionService.watch`. If a limit allowed but another limit of its check denied,
+   * its key is counted neither as allowed nor as denied.
+   */
   readonly watch: DecisionListener = ({ allowed, result, shadow }, limits) => {
     if (shadow.length > 0) this.#addShadow(shadow);
-    // Without the store, the decision does not depend on the key's count.
+    // If the store failed, the decision does not depend on the counter of the key.
     if (result === undefined || (result.degraded && result.degraded.action !== 'local')) return;
     if (limits.length === 1) return this.#addLater(result);
     const { policies } = this.#now();
@@ -125,7 +131,7 @@ export class TopKeys {
     for (const { policy, key, allowed } of shadow) policies.of(policy).hit(key, allowed);
   }
 
-  /** Counts the waiting decisions, then returns the generation of this time. */
+  /** Counts the waiting decisions, then returns the current generation. */
   #now(): Generation {
     const nowMs = systemClock.now();
     const { policies } = this.#current;

@@ -1,10 +1,10 @@
-/** Logs the warnings of a configuration once, as `sluice validate` prints them. */
+/** Logs each warning of a configuration once, with the text that `sluice validate` prints. */
 import { type Config, problemText } from '../config/model.ts';
 import type { Logger } from '../observe/log.ts';
 
 export class ConfigWarnings {
   readonly #log: Pick<Logger, 'warn'>;
-  /** The warnings of the last configuration, by file and message: lines move with every edit. */
+  /** The warnings of the last configuration, without line numbers, which change with every edit. */
   #known: ReadonlySet<string> = new Set();
 
   constructor(log: Pick<Logger, 'warn'>) {

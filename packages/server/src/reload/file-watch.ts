@@ -1,7 +1,7 @@
 /**
- * Calls back when files may have changed. Watches the folders instead of the files: editors replace
- * files, and Kubernetes swaps a link (`..data`) above them. Also polls every 5 s, because some
- * network file systems send no events.
+ * Calls a function when files may have changed. Watches the folders instead of the files, because
+ * editors replace files, and Kubernetes replaces a link (`..data`) above them. Also calls the
+ * function every 5 s, because some network file systems send no events.
  */
 import { type FSWatcher, watch } from 'node:fs';
 import { realpath, stat } from 'node:fs/promises';
@@ -25,7 +25,7 @@ export class FileWatch {
   #cancelSettle: (() => void) | undefined = undefined;
   #cancelPoll: () => void = () => {};
   #firstEventMs = 0;
-  /** Pending resolution of folders: at most one at a time. */
+  /** The pending resolution of folders. At most one runs at a time. */
   #watching: Promise<void> | undefined = undefined;
   #isStopped = false;
 
@@ -57,7 +57,7 @@ export class FileWatch {
     this.#cancelSettle?.();
     this.#cancelSettle = undefined;
     this.#cancelPoll();
-    // The target folder of a link may have changed.
+    // Resolves the folders again, because the target of a link may have changed.
     await this.#watch();
     await this.#check();
     this.#cancelPoll();
@@ -110,7 +110,7 @@ export class FileWatch {
       watcher.on('error', () => this.#drop(folder, watcher));
       this.#watchers.set(folder, watcher);
     } catch {
-      // The folder does not exist, or the system has no more watches. Polling continues.
+      // The folder does not exist, or the system allows no more watches. Polling continues.
     }
   }
 

@@ -8,7 +8,7 @@ import type { ReloadOptions, ReloadReport } from '../configuration.ts';
 import type { Logger } from '../observe/log.ts';
 import { FileWatch } from './file-watch.ts';
 
-/** The parts of `AppContext` that a reload needs; the supervisor has them too. */
+/** The parts of `AppContext` that a reload needs. The supervisor provides them too. */
 export interface Reloadable {
   readonly configuration: { reload(options?: ReloadOptions): Promise<ReloadReport> };
   readonly log: Logger;
@@ -22,17 +22,17 @@ export interface ConfigWatch {
 
 export interface WatchOptions {
   /**
-   * Fingerprint of the bytes that the configuration was parsed from, so that a change since then is
-   * detected. Default: of the current files.
+   * Fingerprint of the bytes from which the configuration was parsed. If the fingerprint of the
+   * files differs, they have changed since. Default: the fingerprint of the current files.
    */
   readonly fingerprint?: string | undefined;
   /** Other files that a reload reads, such as certificates. Default: none. */
   readonly others?: readonly string[];
-  /** Fingerprint of `others` before they were read. Default: of the current files. */
+  /** Fingerprint of `others` before they were read. Default: the current fingerprint. */
   readonly othersFingerprint?: string | undefined;
 }
 
-/** `paths` are files and folders. */
+/** Watches files and folders. Resolves when the watch has started. */
 export async function watchConfig(
   parts: Reloadable,
   paths: readonly string[],
@@ -44,9 +44,9 @@ export async function watchConfig(
   const files = new FileWatch([...paths, ...others], () => reloader.check());
   await files.start();
   const onHangup = (): void => void reloader.reload();
-  // Closing a terminal sends SIGHUP too and must end the process.
+  // Closing a terminal also sends SIGHUP, which must then end the process.
   if (!process.stdout.isTTY) process.on('SIGHUP', onHangup);
-  // A change between the first load and the start of the watch causes no event.
+  // Detects a change between the first load and the start of the watch, which causes no event.
   await reloader.check();
   return {
     check: () => reloader.check(),
@@ -64,7 +64,7 @@ class Reloader {
   readonly #others: readonly string[];
   #known: readonly string[] = [];
   #isStopped = false;
-  /** Serializes checks and reloads. */
+  /** Settles when the last check or reload is complete. The next one waits for it. */
   #last: Promise<unknown> = Promise.resolve();
 
   constructor(parts: Reloadable, paths: readonly string[], others: readonly string[]) {
@@ -109,7 +109,7 @@ class Reloader {
     return [await fingerprint(this.#paths), await fingerprint(this.#others)];
   }
 
-  /** Stores the fingerprint of the parsed bytes, so the next check detects a change since then. */
+  /** Reloads, and stores the fingerprint of the parsed bytes for the next check. */
   async #reload(
     [found, others]: readonly string[],
     options?: ReloadOptions,

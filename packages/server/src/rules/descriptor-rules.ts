@@ -1,4 +1,7 @@
-/** Finds the limits of Envoy's descriptors: first by rules, then in the trees of domains. */
+/**
+ * Finds the limits of Envoy's descriptors: first by the rules, then in the descriptor trees of the
+ * domains.
+ */
 import { joinKey } from 'sluice';
 import type {
   DescriptorConfig,
@@ -17,17 +20,17 @@ import { ANONYMOUS_KEY, shortened } from './request-keys.ts';
 /** The entries of a descriptor, in order. */
 export type Entries = readonly { readonly key: string; readonly value: string }[];
 
-/** A limit of a descriptor. Its cost, if any, applies to each hit of the request. */
+/** A limit of a descriptor. The cost, if set, is charged for each hit of the request. */
 export interface DescriptorRequest extends LimitRequest {
   readonly key: string;
-  /** Name in responses to Envoy: of the policy in rules, of the limit (if any) in trees. */
+  /** Name in responses to Envoy: for rules the policy, for trees the name of the limit, if any. */
   readonly name: string | undefined;
 }
 
 interface DescriptorProperties {
   readonly name: string | undefined;
   readonly replaces: readonly string[];
-  /** Whether the request is denied only if all its soft limits are exceeded. */
+  /** Whether the limit is soft: a request is denied only if all its soft limits are exceeded. */
   readonly soft: boolean;
   /** Sent to Envoy while the descriptor is within its limit. */
   readonly metadata: Readonly<Record<string, unknown>> | undefined;
@@ -58,7 +61,7 @@ const NO_PROPERTIES = {
 export class DescriptorRules {
   readonly #domains = new Map<string, Domain>();
 
-  /** `run` runs the generator that prepares the rules. Default: without pauses. */
+  /** `run` runs the generator that prepares the rules. Default: runs it without pauses. */
   constructor(
     rules: readonly RuleConfig[],
     domains: readonly DomainConfig[],
@@ -124,7 +127,7 @@ interface Domain extends Node {
   readonly rules: DomainRules;
 }
 
-/** The same limit of two rules counts once, with the cost of the first. */
+/** Returns the limits without repetitions. The first of equal limits is kept, with its cost. */
 function withoutRepeats(limits: readonly DescriptorRequest[]): readonly DescriptorRequest[] {
   if (limits.length === 1) return limits;
   return limits.filter(
@@ -136,7 +139,7 @@ function withoutRepeats(limits: readonly DescriptorRequest[]): readonly Descript
 interface RulesFound {
   /** Undefined if no rule matches. */
   readonly limits: readonly DescriptorRequest[] | undefined;
-  /** Whether a rule without `continue` matched, so that the tree is not searched. */
+  /** Whether a rule without `continue` matched. If so, the tree is not searched. */
   readonly isFinal: boolean;
 }
 
@@ -144,7 +147,7 @@ const NO_RULE: RulesFound = { limits: undefined, isFinal: false };
 
 interface CompiledRule {
   readonly rule: RuleConfig;
-  /** The texts between the stars of each value. */
+  /** For each key, the pattern of its value, split at each `*`. */
   readonly patterns: readonly (readonly [key: string, parts: readonly string[]])[];
 }
 
@@ -167,13 +170,13 @@ function candidatesOf(
   return [...same, ...others].sort((a, b) => a - b).map((place) => rules[place]);
 }
 
-/** Returns the values of entries, sorted by key. */
+/** Returns the values of the entries as one text, sorted by key. */
 const valuesOf = (entries: Entries): string =>
   joinKey(...[...entries].sort((a, b) => (a.key < b.key ? -1 : 1)).map(({ value }) => value));
 
 /**
- * The rules of one domain, indexed by their keys: a rule matches only descriptors with exactly its
- * keys. Rules with the same keys are tried in the order of the file.
+ * The rules of one domain, indexed by the keys of their entries, because a rule matches only
+ * descriptors with exactly its keys. Rules with the same keys are tried in the order of the file.
  */
 class DomainRules {
   readonly #byKeys = new Map<string, RulesOfKeys>();
@@ -213,13 +216,16 @@ class DomainRules {
   }
 }
 
-/** Returns an id for a list of keys. The keys of a rule are unique, so repeated keys match none. */
+/**
+ * Returns an id for a list of keys, in any order. The keys of a rule are unique, so a descriptor
+ * with repeated keys matches no rule.
+ */
 const keysOf = (keys: string[]): string => joinKey(...keys.sort());
 
 const entryValue = (entries: Entries, key: string): string =>
   entries.find((entry) => entry.key === key)?.value ?? '';
 
-/** Returns the value of the first source that has one. Descriptors have only entries and texts. */
+/** Returns the value of the first source that has one. Sources are entries and literal texts. */
 function partOf({ sources }: KeyPart, entries: Entries): string {
   for (const source of sources) {
     const text =
@@ -242,14 +248,15 @@ interface Node {
 /** Children with the same key. */
 interface Children {
   readonly exact: Map<string, Node>;
-  /** The first match in the order of the file has precedence. */
+  /** If several patterns match, the first one in the file has precedence. */
   readonly patterns: PatternIndex<Node>;
+  /** The child without a value, which matches any value. */
   any: Node | undefined;
 }
 
 const newNode = (config?: DescriptorConfig): Node => ({ children: new Map(), config });
 
-/** Of two equal descriptors, the first is used. */
+/** Adds descriptors to the tree. Of two equal descriptors, the first is used. */
 function* addChildren(node: Node, configs: readonly DescriptorConfig[]): Generator<void, void> {
   for (const config of configs) {
     const { key, value = '', descriptors } = config;
@@ -268,7 +275,10 @@ function* addChildren(node: Node, configs: readonly DescriptorConfig[]): Generat
   }
 }
 
-/** An exact value has precedence over patterns, and these over a descriptor without a value. */
+/**
+ * Returns the child for an entry. Precedence: a child with exactly this value, then patterns, then
+ * a child without a value.
+ */
 function childOf(node: Node, key: string, value: string): Node | undefined {
   const children = node.children.get(key);
   if (children === undefined) return undefined;
@@ -278,8 +288,8 @@ function childOf(node: Node, key: string, value: string): Node | undefined {
 }
 
 /**
- * Descends one level per entry, without backtracking: a descriptor has the limit of the node that
- * its last entry leads to, or none.
+ * Returns the limits of the node that the last entry leads to, or undefined. Descends one level per
+ * entry, without backtracking.
  */
 function findInTree(root: Node, entries: Entries): DescriptorLimits | undefined {
   let node = root;
@@ -311,6 +321,6 @@ function limitsOf(
   return { kind: 'blocked', policy, key, windowMs, shadow, name, replaces, soft, metadata };
 }
 
-/** Returns the key of the parts. Requests with the same parts have the same key. */
+/** Returns the key for the parts. Requests with the same parts have the same key. */
 export const keyOf = (parts: readonly string[]): string =>
   joinKey(...(parts.length < 2 && !parts[0] ? ANONYMOUS_KEY : shortened(parts)));

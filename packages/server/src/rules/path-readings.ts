@@ -1,32 +1,32 @@
 /**
- * Returns the readings of a path: all paths that an application may interpret it as. Proxies and
- * applications disagree about encoded slashes, backslashes, empty segments, dot segments and
- * parameters, so a path is read in all of these ways, and rules apply to each distinct reading.
+ * Finds the readings of a path: all paths as which an application may interpret it. Proxies and
+ * applications treat encoded slashes, backslashes, empty segments, dot segments and parameters
+ * differently. So a path is read in all of these ways, and rules apply to each distinct reading.
  *
  *     /x/..%2flogin   ->   /x/..%2flogin, /x/../login, /login
  *
- * Steps add variants to a set until no step adds another, so all combinations are covered. A path
- * without special characters has one reading and skips all steps.
+ * Each step adds variants to a set, until no step adds another one, so all combinations are
+ * covered. A path without special characters has one reading and skips all steps.
  */
 import { AmbiguousRequest } from '../ambiguous-request.ts';
 import { casedPath, decodePlain, finishedPath, withoutDots } from './request-path.ts';
 
-/** Paths with more readings are rejected: each reading costs a search of the rules. */
+/** Maximum number of readings, because the rules are searched for each. Others are rejected. */
 export const MAX_READINGS = 16;
-/** Longer paths with special characters are rejected, which bounds the time of reading them. */
+/** Maximum length of a path with special characters, to bound the time for finding readings. */
 export const MAX_UNUSUAL_PATH_LENGTH = 4096;
 
 const UNUSUAL = /[%\\;]|\/\/|\.(?:\/|$)/;
 
 const NOT_PLAIN = /[^!-~]|[%\\;?#A-Z]|\/\/|\/\.|\.(?:\/|$)|.\/$/;
 
-/** Fast path: whether a path is in its normal form and has no other reading. Most are. */
+/** Fast path: whether a path is in its normal form and has no other reading, as most paths. */
 export const isPlain = (path: string): boolean =>
   path.charCodeAt(0) === SLASH && !NOT_PLAIN.test(path);
 
 const SLASH = 47;
 
-/** Whether a path has one reading, which is its normal form. */
+/** Whether the only reading of a path is its normal form. */
 export const hasOneReading = (path: string): boolean => !UNUSUAL.test(path);
 
 /** Returns the distinct readings in their normal form; throws a 400 if there are too many. */
@@ -39,7 +39,7 @@ export function casedReadingsOf(path: string): readonly string[] {
   if (hasOneReading(path)) return [casedPath(path)];
   if (path.length > MAX_UNUSUAL_PATH_LENGTH) throw tooMany();
   const texts = new Set([decodePlain(path), decodePlain(legacyDecoded(path))]);
-  // A set also iterates over elements added meanwhile, so the steps apply in any order.
+  // The iteration of a set includes elements added meanwhile, so steps apply in any order.
   for (const text of texts) {
     for (const step of STEPS) {
       for (const variant of step(text)) texts.add(variant);
@@ -59,7 +59,7 @@ type Step = (text: string) => readonly string[];
 
 const NONE: readonly string[] = [];
 
-/** Returns the changed text, or nothing if it is the same. */
+/** Returns the variant `to`, or no variant if it equals the text. */
 const changed = (text: string, to: string): readonly string[] => (to === text ? NONE : [to]);
 
 const byte = (code: number): string => `%${code.toString(16).padStart(2, '0')}`;
@@ -76,16 +76,16 @@ function legacyDecoded(text: string): string {
 /** URL parsers decode `%2e` and nothing else. */
 const encodedDots: Step = (text) => changed(text, text.replace(/%2e/gi, '.'));
 
-/** Apache decodes all but slashes, with `AllowEncodedSlashes NoDecode`. */
+/** With `AllowEncodedSlashes NoDecode`, Apache decodes everything except slashes. */
 const encodedNames: Step = (text) => changed(text, decodedOnce(text, /%(?:5c|2e|3b|25)/gi));
 
-/** Most servers decode everything. A proxy and its application may each do so. */
+/** Most servers decode everything. A proxy and its application may each decode once. */
 const encodedSlashes: Step = (text) => changed(text, decodedOnce(text, /%(?:2f|5c|2e|3b|25)/gi));
 
 const decodedOnce = (text: string, encoded: RegExp): string =>
   decodePlain(text.replace(encoded, decodeURIComponent));
 
-/** A path that is decoded and parsed again ends at `?` or `#`; in C, a string ends at NUL. */
+/** If a decoded path is parsed again, it ends at `?` or `#`. In C, a string ends at NUL. */
 const encodedEnds: Step = (text) => changed(text, text.replace(/%(?:3f|23|00).*$/i, ''));
 
 const backslashes: Step = (text) => changed(text, text.replaceAll('\\', '/'));
@@ -104,7 +104,10 @@ const TAIL = /(?:\.|%(?:20|09|0a|0d))(?:\/|$)/i;
 
 const BLANK = /^%(?:20|09|0a|0d)$/i;
 
-/** A loop, because a regular expression would take quadratic time for `%20%20...x`. */
+/**
+ * Removes dots and blanks at the end of a segment. Uses a loop, because a regular expression would
+ * take quadratic time for `%20%20...x`.
+ */
 function withoutTail(segment: string): string {
   let end = segment.length;
   for (;;) {
@@ -116,7 +119,7 @@ function withoutTail(segment: string): string {
   return end > 0 ? segment.slice(0, end) : /^\.{0,2}/.exec(segment)![0];
 }
 
-/** nginx merges empty segments before it removes dot segments, URL parsers do not. */
+/** nginx removes empty segments before it removes dot segments. URL parsers do not. */
 function dotSegments(text: string): readonly string[] {
   if (!/\/\.\.?(?:\/|$)/.test(text)) return NONE;
   const segments = text.split('/').slice(1);

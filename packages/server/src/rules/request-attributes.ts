@@ -1,4 +1,4 @@
-/** The properties of a request that rules match and that keys are made of. */
+/** The properties of a request that rules match and keys contain. */
 export interface RequestAttributes {
   readonly method: string;
   /** Without the query. */
@@ -6,8 +6,8 @@ export interface RequestAttributes {
   /** The query without `?`; empty if there is none. */
   readonly search: string;
   readonly host: string;
-  /** By lower-case name. */
+  /** Returns the value of a header by its lower-case name. */
   header(name: string): string | undefined;
-  /** The client's address as a key. Called only if a rule needs it. */
+  /** Returns the client's address as a key. Called only if a rule needs the address. */
   address(): string;
 }

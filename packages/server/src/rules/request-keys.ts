@@ -1,6 +1,7 @@
 /**
- * Keys of requests. Each part of a key begins with its source, so that equal values of different
- * sources have different keys: `address:192.0.2.1`, `header:x-user:ada`, `query:api_key:k1`.
+ * Builds the keys of requests. Each part of a key begins with its source, so that equal values of
+ * different sources have different keys: `address:192.0.2.1`, `header:x-user:ada`,
+ * `query:api_key:k1`.
  */
 import { createHash } from 'node:crypto';
 import { joinKey } from 'sluice';
@@ -12,12 +13,13 @@ import { cookieValue, headerValue, queryValue } from './request-values.ts';
 /** Reads a value of a normalized request. */
 type Reader = (attributes: RequestAttributes) => string | undefined;
 
-/** A string if nothing in the key needs escaping. */
+/** Returns the key of a request: a string if nothing needs escaping, otherwise the parts. */
 export type KeyReader = (attributes: RequestAttributes) => string | readonly string[];
 
 /**
- * Returns a reader of all parts of a key. Each part has the first source with a value. If none has
- * a value, the part is the last source with an empty value, which all such requests share.
+ * Returns a function that builds the key of a request. For each part, the first source with a value
+ * is used. If no source has a value, the part is the last source with an empty value, so all such
+ * requests share a key.
  */
 export function keyReader(parts: readonly KeyPart[]): KeyReader {
   const readers = parts.map(({ sources }) => sources.map(sourceReader));
@@ -39,7 +41,7 @@ export function keyReader(parts: readonly KeyPart[]): KeyReader {
 interface SourceReader {
   /** The start of the part: `['header', 'x-user']`. */
   readonly names: readonly string[];
-  /** The same as text: `header:x-user:`. */
+  /** The start of the part as text: `header:x-user:`. */
   readonly start: string;
   readonly read: Reader;
 }
@@ -56,7 +58,7 @@ function firstFound(sources: readonly SourceReader[], attributes: RequestAttribu
   return { ...sources[sources.length - 1], value: '' };
 }
 
-/** Fast path for keys of one part. The form depends on the part only, not on other sources. */
+/** Fast path for keys of one part: avoids a list if the key needs no escaping. */
 function singleReader(sources: readonly SourceReader[]): KeyReader {
   const last = sources.length - 1;
   return (attributes) => {
@@ -75,7 +77,7 @@ const NEEDS_ESCAPING = /[:\\]/;
 
 export const ANONYMOUS_KEY: readonly string[] = ['', ''];
 
-/** Keys up to this length fit after escaping, which at most doubles them. */
+/** Keys up to this length are never too long, because escaping at most doubles the length. */
 const SURELY_SHORT = MAX_KEY_LENGTH / 2;
 
 function sourceReader(source: KeySource): SourceReader {
@@ -117,8 +119,9 @@ function readerOf(source: KeySource): Reader {
 }
 
 /**
- * Shortens keys above the maximum length, because clients choose the length of their headers. Each
- * part that is longer than a hash is replaced by its hash; if that is not enough, the whole key is.
+ * Shortens a key above the maximum length, because clients choose the length of their headers. Each
+ * part that is longer than a hash is replaced by its hash. If the key is still too long, the whole
+ * key is replaced by its hash.
  */
 export function shortened(parts: readonly string[]): readonly string[] {
   if (isShort(parts)) return parts;

@@ -1,12 +1,12 @@
 /**
- * The normal form of paths, and the patterns that they are matched with. `path-readings.ts` has
- * spellings that are different paths to some applications.
+ * The normal form of paths, and the patterns that match paths. `path-readings.ts` handles paths
+ * that applications interpret differently.
  */
 
 /** Matches paths that may not be in normal form. */
 const NOT_NORMAL = /[^!-~]|[%?#A-Z]|\/\/|\/\.|.\/$/;
 
-/** Whether all applications treat a byte and its percent-encoding as the same. */
+/** Whether all applications treat a byte and its percent-encoding as equal. */
 const isDecoded = (byte: number): boolean =>
   byte > 0x20 && byte < 0x7f && !'/\\.;%?#'.includes(chr(byte));
 
@@ -33,8 +33,8 @@ export function withoutDots(segments: readonly string[]): string[] {
 }
 
 /**
- * Returns a decoded path with `//` merged, no `/` at the end, and all but visible ASCII encoded.
- * Case and dot segments stay.
+ * Returns a decoded path with `//` merged, without `/` at the end, and with all characters except
+ * visible ASCII percent-encoded. Does not change case and dot segments.
  */
 export function finishedPath(text: string): string {
   const shown = text.replace(/[^!-~]/g, (character) => hex(character.charCodeAt(0)));
@@ -42,17 +42,19 @@ export function finishedPath(text: string): string {
 }
 
 /**
- * Returns the normal form of a path: lower case, percent-encodings decoded where all applications
- * agree and all else encoded, dot segments removed, and the rest as `finishedPath`. A query or
- * fragment is dropped. An encoded slash is not a separator, and a broken encoding stays. Expects
- * one character per byte, as in headers.
+ * Returns the normal form of a path. Expects one character per byte, as in headers.
+ *
+ * - Lower case, without query and fragment, and without dot segments.
+ * - Percent-encodings are decoded if all applications treat both forms as equal. An encoded slash
+ *   stays encoded, because it is not a separator. An invalid encoding stays.
+ * - Slashes and other characters are treated as by `finishedPath`.
  */
 export function normalPath(path: string): string {
   if (path.charCodeAt(0) === SLASH && !NOT_NORMAL.test(path)) return path;
   return casedPath(path).toLowerCase();
 }
 
-/** Returns the normal form with the case preserved. */
+/** Returns the normal form of a path, but with its case preserved. */
 export function casedPath(path: string): string {
   const end = path.search(/[?#]/);
   const plain = decodePlain(end < 0 ? path : path.slice(0, end));
@@ -62,22 +64,24 @@ export function casedPath(path: string): string {
 
 const SLASH = 47;
 
-/** Steps of a pattern that are not characters. */
+/** Steps of a pattern that are not character codes: `*`, `**`, and the `/` of `/**`. */
 const SEGMENT = -1;
 const ANYTHING = -2;
 const MAYBE_SLASH = -3;
 
 /**
- * `*` matches any characters except `/`, and `**` any characters. `/**` before a slash or at the
- * end also matches nothing: `/a/**` matches `/a`, and `/a/**` followed by `/b` matches `/a/b`.
+ * A pattern for paths. `*` matches any characters except `/`, and `**` matches any characters.
+ * `/**` before a slash or at the end also matches an empty text: `/a/**` matches `/a`, and `/a/**`
+ * followed by `/b` matches `/a/b`.
  *
- * A nondeterministic automaton: all possible matches advance together, one character at a time, so
- * the time is at most the length of the path times that of the pattern.
+ * Matches by a nondeterministic automaton: all possible matches advance together, one character at
+ * a time. The time is at most proportional to the length of the path times the length of the
+ * pattern.
  */
 export class PathPattern {
   /** The literal start of all paths that match. */
   readonly prefix: string;
-  /** Whether the pattern is only its prefix. */
+  /** Whether the pattern has no `*`, so that it matches only `prefix`. */
   readonly isExact: boolean;
   /** The first segment, if it has no `*`. */
   readonly firstSegment: string | undefined;
@@ -86,7 +90,7 @@ export class PathPattern {
   #now: Uint8Array;
   #next: Uint8Array;
 
-  /** Matches paths in their normal form; with `isCased`, case-sensitively. */
+  /** The pattern matches paths in their normal form. With `isCased`, case matters. */
   constructor(pattern: string, isCased = false) {
     const bytes = Buffer.from(pattern).toString('latin1');
     const pieces = (isCased ? casedPath : normalPath)(bytes).match(PIECES) ?? [];
@@ -146,7 +150,7 @@ export class PathPattern {
   }
 }
 
-/** Returns the state that a character leads to; -1 if none. */
+/** Returns the state to which a character leads, or -1 if it does not match. */
 function nextPlace(step: number, code: number, place: number): number {
   if (step === ANYTHING) return place;
   if (step === SEGMENT) return code === SLASH ? -1 : place;
@@ -154,7 +158,7 @@ function nextPlace(step: number, code: number, place: number): number {
   return code === wanted ? place + 1 : -1;
 }
 
-/** `/**` before a slash or at the end, other stars, and the text between them. */
+/** Matches the pieces of a pattern: `/**` before a slash or at the end, other stars, and text. */
 const PIECES = /\/\*{2,}(?=\/|$)|\*+|(?:(?!\/\*{2,}(?:\/|$))[^*])+/g;
 
 function stepsOf(piece: string): readonly number[] {

@@ -20,11 +20,11 @@ export class RequestRules {
   /** Whether a rule has case-sensitive paths. */
   #isCased = false;
   readonly #compiled: CompiledRule[] = [];
-  /** Cached lists of rules for a path or a first segment, up to a bound. */
+  /** Cached lists of rules by path or by first segment, up to `MAX_CACHED_RULES`. */
   readonly #candidates = new Map<string, readonly CompiledRule[]>();
   #cachedRules = 0;
 
-  /** `run` runs the generator that prepares the rules. Default: without pauses. */
+  /** `run` runs the generator that prepares the rules. Default: runs it without pauses. */
   constructor(
     readonly rules: readonly RuleConfig[],
     run: (work: Generator<void, void>) => void = runToEnd,
@@ -61,10 +61,12 @@ export class RequestRules {
   }
 
   /**
-   * Returns the limits of the first rule that matches, and with `continue` of later ones; undefined
-   * if none matches. The same limit for the same key counts once, with the cost of the first rule.
-   * If an application may read the path in several ways, returns the limits of all readings, each
-   * with its highest cost, so that no reading leaves the request uncounted.
+   * Returns the limits of the first rule that matches. If that rule has `continue`, adds the limits
+   * of the next rule that matches, and so on. Returns undefined if no rule matches. The same limit
+   * for the same key counts once, with the cost of the first rule.
+   *
+   * If applications may read the path in several ways, returns the limits of all readings, each
+   * with its highest cost. So the request is counted whichever reading the application uses.
    */
   limitsFor(attributes: RequestAttributes): readonly LimitRequest[] | undefined {
     const { path } = attributes;
@@ -81,7 +83,7 @@ export class RequestRules {
     return all;
   }
 
-  /** Returns the limits of one reading, and adds the cost of each to `weights`. */
+  /** Returns the limits of one reading. Stores the cost of each limit in `weights`. */
   #limitsOf(
     normal: NormalizedRequest,
     weights?: Map<LimitRequest, number>,
@@ -103,7 +105,7 @@ export class RequestRules {
     return found;
   }
 
-  /** Returns the rules that match a path that some rule names without wildcards. */
+  /** Returns the rules that match a path, if a rule has exactly this path. */
   #forExact(path: string): readonly CompiledRule[] {
     const id = `=${path}`;
     const known = this.#candidates.get(id);
@@ -112,7 +114,7 @@ export class RequestRules {
     return this.#join(id, lists, (rule) => rule.matchesPath(path));
   }
 
-  /** Returns the rules that can match any other path. */
+  /** Returns the rules that may match a path, if no rule has exactly this path. */
   #forSegment(path: string): readonly CompiledRule[] {
     const segment = this.#bySegment.size === 0 ? '' : segmentOf(path);
     const places = this.#bySegment.get(segment);
@@ -120,7 +122,7 @@ export class RequestRules {
     return this.#candidates.get(id) ?? this.#join(id, [places]);
   }
 
-  /** Returns the rules of the lists and those for any path, in the order of the file. */
+  /** Returns the rules of the lists and the rules for any path, in the order of the file. */
   #join(
     id: string,
     lists: readonly (readonly number[] | undefined)[],
@@ -129,7 +131,7 @@ export class RequestRules {
     const places = new Set([...lists.flatMap((list) => list ?? []), ...this.#anywhere]);
     const sorted = [...places].sort((a, b) => a - b);
     const rules = sorted.map((place) => this.#compiled[place]).filter(isKept);
-    // Lists for all paths could take more memory than the rules themselves.
+    // Bounded, because lists for all paths could take more memory than the rules themselves.
     if (this.#cachedRules + rules.length <= MAX_CACHED_RULES) {
       this.#cachedRules += rules.length;
       this.#candidates.set(id, rules);
@@ -154,7 +156,8 @@ function segmentOf(path: string): string {
 
 function addLimit(limits: LimitRequest[], limit: LimitRequest): void {
   for (const each of limits) if (isSame(each, limit)) return;
-  // Most such configurations are rejected when they are loaded. No limit is dropped silently.
+  // `limit-count.ts` finds most configurations with too many limits at load, but not all. The
+  // request is rejected, because dropping a limit would leave it unenforced.
   if (limits.length >= MAX_LIMITS) throw tooManyLimits('rules');
   limits.push(limit);
 }
@@ -178,7 +181,7 @@ function merged(
   throw tooManyLimits('readings of the path');
 }
 
-/** Equal keys have the same form (text or parts), since the form depends on the parts only. */
+/** Whether policy and key are equal. Equal keys are either both text or both lists of parts. */
 function isSame(a: LimitRequest, b: LimitRequest): boolean {
   if (a.policy !== b.policy || a.key.length !== b.key.length) return false;
   if (typeof a.key === 'string' || typeof b.key === 'string') return a.key === b.key;
@@ -238,7 +241,7 @@ class CompiledRule {
     return this.paths === undefined || this.paths.some((pattern) => pattern.matches(path));
   }
 
-  /** Whether everything except the case-insensitive path matches. */
+  /** Whether the case-sensitive path, method, host and headers match. */
   matchesRest(attributes: NormalizedRequest): boolean {
     return (
       (this.#casedPaths === undefined || attributes.matchesCased(this.#casedPaths)) &&
@@ -255,7 +258,7 @@ class CompiledRule {
 const matchesAny = (patterns: readonly string[], text: string): boolean =>
   patterns.some((pattern) => matchesWildcard(pattern, text));
 
-/** A rule for GET also matches HEAD, which costs an application as much. */
+/** Returns the methods that a rule matches. GET includes HEAD, which costs applications as much. */
 function methodsOf(method: string): readonly string[] {
   const name = method.toUpperCase();
   return name === 'GET' ? ['GET', 'HEAD'] : [name];
@@ -279,7 +282,7 @@ class NormalizedRequest implements RequestAttributes {
   readonly #attributes: RequestAttributes;
   readonly #casedReading: string;
 
-  /** `casedReading` has the case preserved; it is the raw path if that has only one reading. */
+  /** `casedReading` preserves the case. If the path has only one reading, it is the raw path. */
   constructor(attributes: RequestAttributes, path: string, casedReading: string) {
     this.#attributes = attributes;
     this.path = path;

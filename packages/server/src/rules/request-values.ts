@@ -1,13 +1,16 @@
 /**
- * Normalized values of headers, cookies and query parameters that identify a client. Applications
- * disagree about repeated names, so a name that occurs twice, or in a spelling that only some
- * applications accept, is rejected with 400.
+ * Reads the normalized values of headers, cookies and query parameters that identify a client.
+ * Applications read repeated names differently. So a request is rejected with 400 if a name occurs
+ * twice, or in a spelling that only some applications accept.
  */
 import { AmbiguousRequest } from '../ambiguous-request.ts';
 
 type ValueReader = (text: string | undefined) => string | undefined;
 
-/** Applications trim values, and compare the scheme of credentials without case. */
+/**
+ * Returns the value of a header as applications compare it: trimmed, and with the scheme of
+ * credentials in lower case.
+ */
 export function headerValue(value: string | undefined, name: string): string | undefined {
   if (value === undefined || !CREDENTIALS.has(name)) return value?.trim();
   return value.trim().replace(/^(\S+)\s+/, (_, scheme: string) => `${scheme.toLowerCase()} `);
@@ -15,12 +18,15 @@ export function headerValue(value: string | undefined, name: string): string | u
 
 const CREDENTIALS: ReadonlySet<string> = new Set(['authorization', 'proxy-authorization']);
 
-/** Some applications decode cookies and drop quotes, others do not. */
+/**
+ * Returns a reader of a cookie. The value is decoded and without quotes, because some applications
+ * treat these forms as equal.
+ */
 export function cookieValue(name: string): ValueReader {
   const isSpelling = isSpellingOf(name);
   return (header) => {
     if (!header) return undefined;
-    // Parsers of RFC 2109 also end a cookie at a comma.
+    // Parsers that follow RFC 2109 also end a cookie at a comma.
     const found = pairsIn(header, /;/).filter(([each]) => isSpelling(each));
     const other = header.includes(',')
       ? pairsIn(header, /[;,]/).filter(([each]) => isSpelling(each))
@@ -31,8 +37,9 @@ export function cookieValue(name: string): ValueReader {
 }
 
 /**
- * Some applications also end a parameter at `;`, some decode `+` to a space, and some trim. So `+`
- * and spaces are the same character here, and are trimmed.
+ * Returns a reader of a query parameter. Some applications decode `+` to a space, and some trim
+ * values. So `+` and space are treated as the same character, and are trimmed. Some applications
+ * also end a parameter at `;`, so the value must be the same with this separator.
  */
 export function queryValue(name: string): ValueReader {
   const isSpelling = isSpellingOf(name);
@@ -57,7 +64,7 @@ function pairsIn(text: string, separator: RegExp): Pairs {
   });
 }
 
-/** A broken encoding stays as it is. */
+/** Returns the decoded text, or the text itself if its encoding is invalid. */
 function decoded(text: string): string {
   if (!text.includes('%')) return text;
   try {
@@ -68,9 +75,9 @@ function decoded(text: string): string {
 }
 
 /**
- * Returns whether an application may read another name as this one: ASP.NET ignores case, PHP reads
- * `api.key` and `api key` as `api_key` and decodes names of cookies, and PHP, Rails and Express
- * read `api_key[]` as `api_key`.
+ * Returns a function that returns whether an application may read another name as this one. ASP.NET
+ * ignores case. PHP reads `api.key` and `api key` as `api_key`, and decodes names of cookies. PHP,
+ * Rails and Express read `api_key[]` as `api_key`.
  */
 function isSpellingOf(name: string): (other: string) => boolean {
   const hasBracket = name.includes('[');
@@ -83,7 +90,10 @@ function isSpellingOf(name: string): (other: string) => boolean {
   return (other) => form(other) === wanted;
 }
 
-/** Returns the one value that all parsers find; undefined if none finds any. */
+/**
+ * Returns the value that all parsers find, or undefined if no parser finds one. Throws if there are
+ * several values, or if the name is spelled differently.
+ */
 function onlyValue(found: Pairs, other: Pairs, what: string, name: string): string | undefined {
   const isSame = other.length === found.length && other[0]?.[1] === found[0]?.[1];
   if (!isSame || found.length > 1) throw new AmbiguousRequest(`Expected one ${what}, got several`);

@@ -1,6 +1,6 @@
 /**
- * The table of stores. A new store is a folder here that exports a `StoreKind`, and one entry in
- * `STORE_KINDS`. The first entry is the default.
+ * The table of stores. To add a store, create a module in this folder that exports a `StoreKind`,
+ * and add it to `STORE_KINDS`. The first entry is the default.
  */
 import { memoryKind } from './memory.ts';
 import { redisKind } from './redis/index.ts';
@@ -17,12 +17,12 @@ export type { OpenStore, StoreKind, StoreListeners, StoreSettings };
 export const STORE_KINDS: readonly StoreKind[] = [memoryKind, redisKind];
 export const DEFAULT_STORE = STORE_KINDS[0].forms[0];
 
-/** All values of `--store`: `memory`, `redis://` and so on. */
+/** All values and URL schemes of `--store`: `memory`, `redis://` and so on. */
 export const STORE_FORMS = STORE_KINDS.flatMap(({ forms }) => forms);
 
 const isUrl = (form: string): boolean => form.endsWith('://');
 
-/** Matches values of `--store` with a valid scheme. Used by editors, through the JSON Schema. */
+/** Matches values of `--store` with a valid scheme. The JSON Schema for editors contains it. */
 export const STORE_PATTERN = new RegExp(`^(?:${STORE_FORMS.map(patternOf).join('|')})$`);
 
 function patternOf(form: string): string {
@@ -30,7 +30,7 @@ function patternOf(form: string): string {
   return isUrl(form) ? `${literal}[\\s\\S]+` : literal;
 }
 
-/** Returns the kind of the store that `--store` selects; throws a `StoreUrlError` if none. */
+/** Returns the kind of store that `--store` selects. Throws a `StoreUrlError` if there is none. */
 export function storeKind(url: string): StoreKind {
   const [start] = /^[a-z][a-z\d+.-]{0,30}:\/\//i.exec(url) ?? [url];
   const kind = STORE_KINDS.find(({ forms }) => forms.includes(start));
@@ -40,7 +40,7 @@ export function storeKind(url: string): StoreKind {
   );
 }
 
-/** Returns why a value of `--store` is not valid, without any part of it that may be secret. */
+/** Returns why a value of `--store` is invalid, without parts that may be secret. */
 export function storeProblem(url: string): string | undefined {
   try {
     storeKind(url).validate(url);

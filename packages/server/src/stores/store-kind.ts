@@ -1,4 +1,4 @@
-/** What a kind of store (memory, Redis) provides to the service. See `index.ts` for the table. */
+/** The interface between the service and a kind of store (memory, Redis). `index.ts` lists them. */
 import type { FailureAction, Store } from 'sluice';
 
 export interface StoreConnection {
@@ -18,7 +18,7 @@ export interface OpenStore extends StoreConnection {
 
 export interface StoreListeners {
   onWarning(warning: { readonly code: string; readonly message: string }): void;
-  /** The connection was lost or established. */
+  /** Called when the connection is established (`up`) or lost (`down`). */
   onConnection(state: 'up' | 'down', error?: Error): void;
 }
 
@@ -34,13 +34,13 @@ export interface StoreSettings {
 }
 
 export interface StoreKind {
-  /** In events, metrics and the API: `redis`. */
+  /** Name in events, metrics and the API: `redis`. */
   readonly name: string;
-  /** In text for people: `Redis`. */
+  /** Name in text for people: `Redis`. */
   readonly title: string;
   /** Values of `--store`: a whole word (`memory`), or the start of a URL (`redis://`). */
   readonly forms: readonly string[];
-  /** The counters live in the service. With several workers, a store process owns them. */
+  /** Whether the service itself holds the counters; with several workers, its store process. */
   readonly isEmbedded: boolean;
   /** Throws a `StoreUrlError` if the value of `--store` is not valid. */
   validate(url: string): void;
@@ -49,5 +49,5 @@ export interface StoreKind {
   open(settings: StoreSettings, listeners: StoreListeners): Promise<StoreConnection>;
 }
 
-/** The message completes "got ..." and contains no part of the URL except its scheme. */
+/** Thrown for an invalid URL. The message completes "got ..." and contains at most the scheme. */
 export class StoreUrlError extends Error {}

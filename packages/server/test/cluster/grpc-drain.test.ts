@@ -5,7 +5,7 @@ import { open } from '../http/raw.ts';
 import { policy } from '../running.ts';
 import { RunningGroup } from './running-group.ts';
 
-const ROUNDS = process.env.SLUICE_CAMPAIGN === 'full' ? 20 : 3;
+const ROUNDS = process.env.SLUICE_CAMPAIGN === 'full' ? 20 : 1;
 const SESSIONS = 8;
 const AT_ONCE = 8;
 const HEADERS = {

@@ -69,6 +69,25 @@ const decided = (all: readonly Connection[], key: string) =>
     return !(await Promise.all(replies)).some(isDegraded);
   }, soon);
 
+/** Retries if the worker that has the request is killed. */
+async function metrics(group: RunningGroup): Promise<string> {
+  for (;;) {
+    const [connection] = await connections(group, 1);
+    try {
+      return (await connection.post('/metrics', [''], 'GET')[0]).text;
+    } catch (error) {
+      expect(error).toBeInstanceOf(ConnectionClosed);
+    }
+  }
+}
+
+async function decisions(group: RunningGroup): Promise<number> {
+  const text = await metrics(group);
+  const name = 'sluice_decisions_total{policy="p",outcome="allowed"} ';
+  const line = text.split('\n').find((each) => each.startsWith(name));
+  return Number(line?.split(' ').at(-1));
+}
+
 describe('three workers', { timeout: 120_000 }, () => {
   let group: RunningGroup;
   /** The length of the log when the test began. */
@@ -98,6 +117,33 @@ describe('three workers', { timeout: 120_000 }, () => {
     expect(logged('worker not responding, killed')).toEqual([]);
     expect(pids.filter(isAlive)).toHaveLength(3);
   });
+
+  test.each(['SIGKILL', 'SIGSTOP'] as const)(
+    'counters do not decrease when a worker gets %s',
+    async (signal) => {
+      const before = await decisions(group);
+      const all = await connections(group, 9);
+      await Promise.all(
+        all.flatMap((each) => each.post('/v1/check', Array(50).fill({ policy: 'p', key: 'k' }))),
+      );
+      expect(await decisions(group)).toBe(before + 450);
+      const pids = await group.pids();
+      // A stopped worker takes seconds to be replaced, so only one is.
+      for (const pid of signal === 'SIGSTOP' ? pids.slice(0, 1) : pids) {
+        const replaced = logged('worker replaced').length;
+        hit(pid, signal);
+        const isReplaced = async (): Promise<boolean> => {
+          expect(await decisions(group)).toBe(before + 450);
+          return logged('worker replaced').length > replaced;
+        };
+        await vi.waitUntil(isReplaced, { ...soon, interval: 100 });
+        expect(await decisions(group)).toBe(before + 450);
+      }
+      const [connection] = await connections(group, 1);
+      await connection.check({ policy: 'p', key: 'k' });
+      expect(await decisions(group)).toBe(before + 451);
+    },
+  );
 
   test('new connections are answered while a stopped worker is replaced and logged', async () => {
     const [victim] = await group.pids();
@@ -201,52 +247,6 @@ describe('a failed store process', { timeout: 120_000 }, () => {
 
 describe('counters', { timeout: 120_000 }, () => {
   afterEach(stopGroups, 60_000);
-
-  /** Retries if the worker that has the request is killed. */
-  async function metrics(group: RunningGroup): Promise<string> {
-    for (;;) {
-      const [connection] = await connections(group, 1);
-      try {
-        return (await connection.post('/metrics', [''], 'GET')[0]).text;
-      } catch (error) {
-        expect(error).toBeInstanceOf(ConnectionClosed);
-      }
-    }
-  }
-
-  async function decisions(group: RunningGroup): Promise<number> {
-    const text = await metrics(group);
-    const name = 'sluice_decisions_total{policy="p",outcome="allowed"} ';
-    const line = text.split('\n').find((each) => each.startsWith(name));
-    return Number(line?.split(' ').at(-1));
-  }
-
-  test.each(['SIGKILL', 'SIGSTOP'] as const)(
-    'counters do not decrease when a worker gets %s',
-    async (signal) => {
-      const group = await start({ workers: 3 });
-      const all = await connections(group, 9);
-      await Promise.all(
-        all.flatMap((each) => each.post('/v1/check', Array(50).fill({ policy: 'p', key: 'k' }))),
-      );
-      expect(await decisions(group)).toBe(450);
-      const pids = await group.pids();
-      // Each stopped worker takes seconds to be replaced, so only one is.
-      for (const pid of signal === 'SIGSTOP' ? pids.slice(0, 1) : pids) {
-        hit(pid, signal);
-        const replaced = lines(group, 'worker replaced').length;
-        const isReplaced = async (): Promise<boolean> => {
-          expect(await decisions(group)).toBe(450);
-          return lines(group, 'worker replaced').length > replaced;
-        };
-        await vi.waitUntil(isReplaced, { ...soon, interval: 100 });
-        expect(await decisions(group)).toBe(450);
-      }
-      const [connection] = await connections(group, 1);
-      await connection.check({ policy: 'p', key: 'k' });
-      expect(await decisions(group)).toBe(451);
-    },
-  );
 
   test('counters of reloads and evictions survive the replacement of all processes', async () => {
     const group = await start({ workers: 2, maxKeys: 1024 });

@@ -6,6 +6,7 @@ import { Agent, request } from 'node:https';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vitest';
+import { programOf } from '../../../../tools/test-programs.ts';
 import { readConfig } from '../../src/config/read.ts';
 import { entries, OK, OVER, RlsClient } from '../envoy-rls/client.ts';
 import { policy } from '../running.ts';
@@ -103,7 +104,7 @@ test('workers serve TLS, and limits hold', { timeout: 60_000 }, async () => {
 });
 
 describe('sluice serve --workers', () => {
-  const binary = new URL('../../../cli/bin/sluice.mjs', import.meta.url).pathname;
+  const binary = programOf('sluice');
 
   test('sluice serve --workers 2 reloads on SIGHUP and stops on SIGTERM', {
     timeout: 60_000,

@@ -6,7 +6,7 @@ import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { MAX_CHANNEL_POLICIES } from '../../src/cluster/operations.ts';
 import { StoreServerProcess } from './store-server-process.ts';
 
-const VECTORS = new URL('../../../sluice/test/vectors/decisions.json', import.meta.url);
+const VECTORS = new URL('../../../sluice/test/vectors/', import.meta.url);
 
 let server: StoreServerProcess;
 beforeAll(async () => {
@@ -17,10 +17,14 @@ afterAll(() => server.stop());
 describe('RemoteStore', () => {
   for (const { name, run } of storeContract) test(name, () => run(() => server.store()));
 
-  test('the remote store decides all vectors as expected', async () => {
-    const vectors = parseVectors(readFileSync(VECTORS, 'utf8'));
+  test.each([
+    ['decisions.json', 160],
+    ['concurrency.json', 60],
+    ['blocks.json', 60],
+  ])('the remote store decides all vectors of %s as expected', async (name, passed) => {
+    const vectors = parseVectors(readFileSync(new URL(name, VECTORS), 'utf8'));
     const report = await runVectors(vectors, () => server.store());
-    expect(report).toEqual({ passed: 160, failed: 0, differences: [] });
+    expect(report).toEqual({ passed, failed: 0, differences: [] });
   });
 
   test('the remote store returns the same results as the embedded store', async () => {
@@ -32,6 +36,8 @@ describe('RemoteStore', () => {
       fixed: { limit: 3, window: 700, algorithm: 'fixed-window' },
       plans: { limit: (key: string) => 2 + key.length, window: 1000 },
       wide: { limit: 2 ** 32, window: 1000 },
+      held: { concurrency: 4, lease: 900 },
+      blocked: { limit: 3, window: 400, block: { for: 300, factor: 2, max: 2000, forget: 800 } },
     } as const;
     type Name = keyof typeof policies;
     const name = fc.constantFrom(...(Object.keys(policies) as Name[]));
@@ -48,7 +54,10 @@ describe('RemoteStore', () => {
     const limit = fc.record({ policy: name, key, cost: fc.integer({ min: 1, max: 3 }) });
     const step = fc.record({
       afterMs: fc.integer({ min: -200, max: 700 }),
-      kind: fc.constantFrom('check', 'check', 'check', 'peek', 'refund', 'reset', 'inspect'),
+      kind: fc.constantFrom(
+        ...(['check', 'check', 'check', 'peek', 'refund', 'reset', 'inspect'] as const),
+        ...(['release', 'renew', 'block', 'unblock'] as const),
+      ),
       limits: fc.uniqueArray(limit, {
         minLength: 1,
         maxLength: 4,
@@ -72,11 +81,20 @@ describe('RemoteStore', () => {
               if (kind === 'peek') return limiter.peek(limits);
               if (kind === 'reset') return limiter.reset(first.policy, first.key);
               if (kind === 'inspect') return limiter.inspect(first.policy, first.key);
+              if (kind === 'block') return limiter.block('blocked', first.key, '1s');
+              if (kind === 'unblock') return limiter.unblock('blocked', first.key);
+              if (kind === 'release' || kind === 'renew') {
+                const receipt = receipts[place].at(-1);
+                const isHeld = receipt?.charges.some(({ fence }) => fence !== undefined);
+                return isHeld ? limiter[kind](receipt!) : undefined;
+              }
               if (kind === 'refund') {
                 const receipt = receipts[place].pop();
                 return receipt && limiter.settle(receipt, settled);
               }
-              const decision = await limiter.check(limits, id === undefined ? {} : { id });
+              const label = `holder ${settled}`;
+              const call = id === undefined ? { label } : { id, label };
+              const decision = await limiter.check(limits, call);
               receipts[place].push(decision.receipt);
               return decision;
             }),
@@ -91,8 +109,9 @@ describe('RemoteStore', () => {
 
   /** Omits the third cell of logs, which is internal to the store. */
   function plain(value: unknown): unknown {
+    if (typeof value !== 'object') return value;
     const { cells, ...rest } = JSON.parse(JSON.stringify(value ?? null)) ?? {};
-    return { ...rest, cells: cells?.slice(0, 2), type: typeof value };
+    return { ...rest, cells: cells?.slice(0, 2) };
   }
 
   test('concurrent clients are admitted exactly the limit', async () => {
@@ -280,6 +299,53 @@ describe('RemoteStore', () => {
       'fulfilled',
     ]);
     await store.close();
+  });
+
+  test('a hold keeps its label, and workers can renew and release it', async () => {
+    const stores = [await server.store('shared'), await server.store('shared')];
+    const policies = { jobs: { concurrency: 2, lease: '1m' } } as const;
+    const [one, other] = stores.map((store) => createLimiter({ policies, store }));
+    const first = await one.check('jobs', 'a', { label: 'job 7' });
+    const second = await other.check('jobs', 'a');
+    expect(second.fence).toBeGreaterThan(first.fence!);
+    expect((await one.check('jobs', 'a')).allowed).toBe(false);
+    const holds = (await other.inspect('jobs', 'a'))?.holds;
+    expect(holds?.map(({ fence, label }) => [fence, label])).toEqual([
+      [first.fence, 'job 7'],
+      [second.fence, undefined],
+    ]);
+    expect(await other.renew(first.receipt!)).toBe(true);
+    expect(await other.release(first.receipt!)).toBe(true);
+    expect(await one.release(first.receipt!)).toBe(false);
+    expect(await one.renew(first.receipt!)).toBe(false);
+    expect((await one.check('jobs', 'a')).allowed).toBe(true);
+    await Promise.all(stores.map((store) => store.close()));
+  });
+
+  test('a label applies to one check only', async () => {
+    const store = await server.store();
+    const limiter = createLimiter({ policies: { jobs: { concurrency: 2 } }, store });
+    const calls = [limiter.check('jobs', 'a', { label: 'one' }), limiter.check('jobs', 'a')];
+    await Promise.all(calls);
+    const holds = (await limiter.inspect('jobs', 'a'))?.holds;
+    expect(holds?.map(({ label }) => label)).toEqual(['one', undefined]);
+    await store.close();
+  });
+
+  test('a block of one worker denies the calls of the others', async () => {
+    const stores = [await server.store('shared'), await server.store('shared')];
+    const policies = { logins: { limit: 5, window: '1m', block: '15m' } } as const;
+    const [one, other] = stores.map((store) => createLimiter({ policies, store }));
+    await one.block('logins', 'a', '1h');
+    const denied = await other.check('logins', 'a');
+    expect(denied).toMatchObject({ allowed: false, remaining: 0 });
+    expect(denied.blockedUntilMs! - denied.atMs).toBeGreaterThan(3_590_000);
+    expect(await other.inspect('logins', 'a')).toMatchObject({
+      blockedUntilMs: denied.blockedUntilMs,
+    });
+    await other.unblock('logins', 'a');
+    expect((await one.check('logins', 'a')).allowed).toBe(true);
+    await Promise.all(stores.map((store) => store.close()));
   });
 
   test('inspect returns the number of log entries and the newest of them', async () => {

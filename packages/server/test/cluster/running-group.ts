@@ -4,12 +4,13 @@ import { once } from 'node:events';
 import { mkdtempSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { programOf } from '../../../../tools/test-programs.ts';
 import type { Config } from '../../src/config/model.ts';
 import type { ReloadReport } from '../../src/configuration.ts';
 import type { Listen, SettingName } from '../../src/settings.ts';
 import { configOf } from '../running.ts';
 
-const PROGRAM = new URL('supervisor-process.mjs', import.meta.url);
+const PROGRAM = programOf('supervisor-process');
 
 export interface GroupOptions {
   readonly config: Partial<Config>;
@@ -20,7 +21,7 @@ export interface GroupOptions {
 }
 
 /** The deadline is long because on a busy machine a fallback would decide. */
-const DEFAULTS = { listen: '127.0.0.1:0', workers: 2, drainMs: '2s', deadlineMs: '10s' };
+const DEFAULTS = { listen: '127.0.0.1:0', workers: 2, drainMs: '1s', deadlineMs: '10s' };
 
 interface Ready {
   readonly url: string;

@@ -58,6 +58,8 @@ describe('RemoteStore and replies of the store process', () => {
     ['null for a state', [1, 0, 0, 5, null], inspect],
     ['a state without a count of entries', [1, 0, 0, 5, { ...whole, entryCount: 1.5 }], inspect],
     ['more entries than their count', [1, 0, 0, 5, { ...whole, entries: [{}] }], inspect],
+    ['holds that are no list', [1, 0, 0, 5, { ...whole, holds: 1 }], inspect],
+    ['a block that ends at a text', [1, 0, 0, 5, { ...whole, blockedUntilMs: '1' }], inspect],
     ['a state without cells', [1, 0, 0, 5, { ...whole, cells: 1 }], inspect],
   ] as const)('a reply with %s is rejected', async (_description, values, call) => {
     const result = await replied(values, call as (store: RemoteStore) => Promise<unknown>);
@@ -127,6 +129,14 @@ describe('StoreServer', () => {
     `[${DEFINE},8,"r",1,0,5,5,"a",1,1000,0.5]\n`,
     `[${DEFINE},8,"r",1,0,5,5,["a"],1,1000,-1]\n`,
     `[${DEFINE},8,["r"],1,0,5,5,"a",1,1000,-1]\n`,
+    '[9,0,"a",1000]\n',
+    `[${DEFINE},9,0,"a",1000]\n`,
+    '[10,0,"p","sliding-log",1000,16,5]\n',
+    '[10,0,"p","sliding-log",1000,16,5,0,1,1000,1000]\n',
+    '[10,0,"p","sliding-log",1000,16,5,1000,1,1000,1000,9,0,"a",-1]\n',
+    '[11,5]\n',
+    '[0,0,"p","concurrency",1000,16,5,5,0,5,5,"a",1,1000,-1]\n',
+    '[0,0,"p","concurrency",1000,16,5,5,0,5,5,"a",1,1000,-1,7,2]\n',
     `${'['.repeat(100_000)}\n`,
     Buffer.from([0xff, 0xfe, 0, 10, 13, 10]),
   ];

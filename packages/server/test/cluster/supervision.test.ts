@@ -9,6 +9,7 @@ import { Connection, ConnectionClosed } from './connection.ts';
 import { type GroupOptions, isAlive, RunningGroup } from './running-group.ts';
 
 const soon = { timeout: 20_000, interval: 20 };
+const WORKERS = process.env.SLUICE_CAMPAIGN === 'full' ? 4 : 2;
 const config = { policies: [policy('p', 1_000_000, '1h')] };
 
 const running: RunningGroup[] = [];
@@ -83,7 +84,7 @@ describe('graceful shutdown of workers', () => {
     '%s completes all requests, then all processes exit',
     { timeout: 60_000 },
     async (signal) => {
-      const group = await start({ workers: 4, drainMs: '20s' });
+      const group = await start({ workers: WORKERS, drainMs: '20s' });
       const pids = await group.pids();
       const clients = Array.from({ length: 16 }, () => new Client(group.port));
       const runs = clients.map((each) => each.run());

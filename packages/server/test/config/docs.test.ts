@@ -30,7 +30,8 @@ describe('docs/configuration.md', () => {
     expect(others).toEqual([]);
     const config = read(example);
     expect(config.policies.map(({ name }) => name)).toEqual([
-      ...['perMinute', 'perAddress', 'uploads', 'daily', 'edge.remote_address'],
+      ...['perMinute', 'perAddress', 'uploads', 'daily', 'logins', 'exports'],
+      'edge.remote_address',
     ]);
     expect(config.rules).toHaveLength(5);
     expect(config.overrides).toHaveLength(1);

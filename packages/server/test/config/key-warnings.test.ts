@@ -20,7 +20,9 @@ describe('warnings about keys of limits', () => {
     const [first, ...others] = warningsOf(
       `rules:\n  - limits: [{ policy: p, key: ${`"${key}"`.replace(/^"\[(.*)\]"$/, '[$1]')} }]\n`,
     );
-    expect(first).toMatch(/^f\.yaml:3:\d+: Expected a limit with key `address` beside `key` of /);
+    expect(first).toMatch(
+      /^f\.yaml:3:\d+: Expected also a limit with key `address` for the requests of `key` of /,
+    );
     expect(others).toEqual([]);
   });
 

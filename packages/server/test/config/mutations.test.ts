@@ -93,7 +93,7 @@ function expectValid(config: Config): void {
   const names = config.policies.map(({ name }) => name);
   expect(new Set(names).size).toBe(names.length);
   for (const { name, options } of config.policies) {
-    expect(definePolicy(name, options).params?.limit).toBe(options.limit);
+    expect(definePolicy(name, options).params?.limit).toBe(options.limit ?? options.concurrency);
   }
   const limits = config.rules.flatMap((rule) => rule.limits);
   for (const { policy, key } of [...limits, ...config.overrides]) {

@@ -43,8 +43,24 @@ describe('configuration files of Sluice', () => {
   it('policies are parsed in order, those of domains last', () => {
     expect(config.policies.map(({ name }) => name)).toEqual([
       ...['short', 'inWords', 'inMilliseconds', 'counter', 'buckets', 'tokens', 'fixed', 'costly'],
-      ...['with spaces, ünïcode and 100 %', '42', 'inside.directory_main'],
+      ...['with spaces, ünïcode and 100 %', '42', 'blocked', 'blockedLonger', 'held'],
+      ...['heldLonger', 'inside.directory_main'],
     ]);
+  });
+
+  it('a policy has the block of its file, as a duration or as a map', () => {
+    const block = { for: '1m', factor: 2, max: '1h', forget: '12h' };
+    expect(policy('blocked')?.options).toEqual({ limit: 5, window: '1m', block: '15m' });
+    expect(policy('blockedLonger')?.options).toEqual({ limit: 5, window: '1m', block });
+  });
+
+  it('a concurrency policy has its lease, costs, action and shadow mode', () => {
+    expect(policy('held')?.options).toEqual({ concurrency: 20 });
+    expect(policy('heldLonger')).toEqual({
+      name: 'heldLonger',
+      options: { concurrency: 5, lease: '2m', costs: { export: 2 }, onFailure: 'deny' },
+      shadow: true,
+    });
   });
 
   it.each([

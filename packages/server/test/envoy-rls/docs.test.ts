@@ -26,7 +26,7 @@ describe('docs/envoy.md', () => {
     await served.close();
   });
 
-  test('the documented command has the documented response', async () => {
+  test('the command in docs/envoy.md has the response shown there', async () => {
     const served = await serve(file);
     const [, command] = blocks('sh');
     const local = command.replace('http://127.0.0.1:8080', served.running.url);

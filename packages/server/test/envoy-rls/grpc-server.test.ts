@@ -150,7 +150,7 @@ describe('the gRPC server', () => {
     expect((await served.client.shouldRateLimit(fifty('x'))).statuses[0].limit_remaining).toBe(49);
     const policies = configuration.config.policies.map((each) => ({
       ...each,
-      options: { ...each.options, limit: 20 },
+      options: { ...each.options, limit: 20 } as typeof each.options,
     }));
     configuration.use({ ...configuration.config, policies });
     expect((await served.client.shouldRateLimit(fifty('x'))).statuses[0].limit_remaining).toBe(18);

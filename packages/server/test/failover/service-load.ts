@@ -6,8 +6,9 @@ import { Agent, request } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { programOf } from '../../../../tools/test-programs.ts';
 
-const PROGRAM = new URL('../../../cli/bin/sluice.mjs', import.meta.url).pathname;
+const PROGRAM = programOf('sluice');
 /** Most requests are never denied by a server; those of `few` mostly are. */
 const CONFIG = 'policies: { many: 1000000/1h, few: 1/1h }\n';
 const PATIENCE_MS = 60_000;

@@ -10,7 +10,12 @@ import { SERVICE_ERRORS } from '../../src/http/problems.ts';
 import { MAX_LIMITS_OF_BATCH } from '../../src/http-api/check.ts';
 import { MAX_BACKLOG_BYTES } from '../../src/http-api/events.ts';
 import { OPERATIONS } from '../../src/http-api/operations.ts';
-import { MAX_CHECKS, MAX_ID_LENGTH, TickEvent } from '../../src/http-api/schemas.ts';
+import {
+  MAX_CHECKS,
+  MAX_ID_LENGTH,
+  MAX_LABEL_LENGTH,
+  TickEvent,
+} from '../../src/http-api/schemas.ts';
 import { MAX_DENIALS } from '../../src/observe/denials.ts';
 import { MAX_STREAMS } from '../../src/observe/feed.ts';
 import { HISTORY_MINUTES, HISTORY_SECONDS } from '../../src/observe/history.ts';
@@ -41,7 +46,7 @@ afterAll(async () => {
 /** Replaces times and receipt ids, which differ in each run. */
 const normalize = (text: string): string =>
   text
-    .replace(/"(atMs|resetAfterMs|retryAfterMs)":[1-9]\d*/g, '"$1":1')
+    .replace(/"(atMs|resetAfterMs|retryAfterMs|fence|blockedUntilMs)":[1-9]\d*/g, '"$1":1')
     .replace(/"(startMs|startedAtMs|sinceMs)":\d+/g, '"$1":1')
     .replace(
       /"(cells|allowed|denied|shadowAllowed|shadowDenied|degraded|fullest)":\[[^\]]*\]/g,
@@ -101,6 +106,7 @@ describe('docs/http-api.md', () => {
     expect(page).toContain(`up to ${MAX_CHECKS} checks`);
     expect(page).toContain(`at most ${MAX_LIMITS_OF_BATCH} limits in all`);
     expect(page).toContain(`up to ${MAX_ID_LENGTH} characters`);
+    expect(page).toContain(`up to ${MAX_LABEL_LENGTH} characters`);
     expect(page).toContain(`at most ${MAX_OVERRIDES.toLocaleString('en')} overrides`);
     expect(page).toContain(
       `At most ${MAX_SHADOW_OVERRIDES.toLocaleString('en')} policies can be put`,

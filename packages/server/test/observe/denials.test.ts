@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest';
 import { DecisionService } from '../../src/decision-service.ts';
 import { DenialCollectors, MAX_DENIALS } from '../../src/observe/denials.ts';
 import { DecisionCounters } from '../../src/observe/policy-counters.ts';
-import { jointBatch } from '../../src/observe/tick.ts';
+import { jointBatch } from '../../src/observe/tick-data.ts';
 import { policy } from '../running.ts';
 import { PendingClock } from './pending-clock.ts';
 
@@ -12,7 +12,11 @@ const START_MS = 1_763_200_000_000;
 describe('DenialCollectors', () => {
   function collecting() {
     const clock = new PendingClock(START_MS);
-    const policies = [policy('few', 1, '1h'), policy('none', 1, '1m', { shadow: true })];
+    const policies = [
+      policy('few', 1, '1h'),
+      policy('none', 1, '1m', { shadow: true }),
+      policy('logins', 1, '1m', { block: '15m' }),
+    ];
     const decisionService = new DecisionService(memoryStore(), policies);
     const counters = new DecisionCounters();
     decisionService.watch(counters.watch);
@@ -50,6 +54,17 @@ describe('DenialCollectors', () => {
     }
     // The other subscriber has expired, so it starts again.
     expect(collectors.take('b', [{}])).toEqual([{ denials: [], omitted: 0 }]);
+  });
+
+  test('the denial of a blocked key has the end of the block', () => {
+    const { collectors, call } = collecting();
+    collectors.take('a', [{}]);
+    call('logins', 'eve', 2);
+    call('few', 'eve', 2);
+    const [{ denials }] = collectors.take('a', [{}]);
+    expect(denials.map(({ atMs, blockedUntilMs = atMs }) => blockedUntilMs - atMs)).toEqual([
+      900_000, 0,
+    ]);
   });
 
   test('a flood of one key is one denial with a count, and hides no other key', () => {

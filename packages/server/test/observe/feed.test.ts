@@ -4,7 +4,7 @@ import { pino } from 'pino';
 import { describe, expect, test } from 'vitest';
 import type { DenialFilter } from '../../src/observe/denials.ts';
 import { type EndReason, Feed, type FeedSource, type Listener } from '../../src/observe/feed.ts';
-import type { TickPart, TickRequest } from '../../src/observe/tick.ts';
+import type { TickPart, TickRequest } from '../../src/observe/tick-data.ts';
 import { PendingClock } from './pending-clock.ts';
 
 const START_MS = 1_763_200_000_000;

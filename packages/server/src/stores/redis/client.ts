@@ -1,6 +1,6 @@
 /**
- * The Redis client of the service: one server, Sentinel or Cluster, with the options of
- * docs/redis.md. It reconnects by itself, also when ioredis has given up.
+ * The Redis client of the service, for one server, Sentinel or Cluster, with the options of
+ * docs/redis.md. The client reconnects by itself, even after ioredis stops reconnecting.
  */
 import { lookup } from 'node:dns';
 import { readFileSync } from 'node:fs';
@@ -16,12 +16,12 @@ export interface RedisClient {
   close(): void;
 }
 
-/** Retries forever, at most 500 ms apart. */
+/** Returns the delay before a connection attempt, at most 500 ms. Attempts never end. */
 const retryStrategy = (attempt: number): number => Math.min(50 * attempt, 500);
 
 /**
- * Commands fail at once while disconnected and are never sent twice. A connection whose server
- * stops responding is replaced.
+ * Options of each connection. While disconnected, commands fail at once. Commands are never sent
+ * twice. If the server stops responding, the connection is replaced.
  */
 const NODE_OPTIONS = {
   autoResendUnfulfilledCommands: false,
@@ -32,7 +32,10 @@ const NODE_OPTIONS = {
 
 export const SERVER_OPTIONS = { ...NODE_OPTIONS, enableOfflineQueue: false, retryStrategy };
 
-/** Follows the new master as soon as a sentinel announces it, also if a sentinel is silent. */
+/**
+ * With these options, the client follows a new master as soon as a sentinel announces it, even if
+ * another sentinel does not respond.
+ */
 export const SENTINEL_OPTIONS = {
   ...SERVER_OPTIONS,
   failoverDetector: true,
@@ -42,7 +45,10 @@ export const SENTINEL_OPTIONS = {
   sentinelRetryStrategy: retryStrategy,
 };
 
-/** Reads the slots once a second: a client that waits for MOVED never leaves a silent master. */
+/**
+ * With these options, the client reads the table of slots once a second. If it only waited for a
+ * MOVED reply, it would never leave a master that does not respond.
+ */
 export const CLUSTER_OPTIONS = {
   enableOfflineQueue: false,
   retryDelayOnFailover: 0,
@@ -56,8 +62,8 @@ export const CLUSTER_OPTIONS = {
 const RECONNECT_MS = 100;
 
 /**
- * ioredis is loaded only if it is needed: it has a class derived from `String`, and in a process
- * with one of those V8 handles all strings more slowly.
+ * Connects to Redis. Loads ioredis only when it is needed: ioredis has a class derived from
+ * `String`, and V8 handles all strings of a process with such a class more slowly.
  */
 export async function openRedisClient(address: RedisAddress): Promise<RedisClient> {
   const ioredis = await import('ioredis');
@@ -74,8 +80,8 @@ export async function openRedisClient(address: RedisAddress): Promise<RedisClien
     close: () => {
       stopReconnecting();
       client.disconnect();
-      // If ioredis is reading the slots of a Cluster when it is closed, it starts the timer of the
-      // next reading afterwards. That timer would keep the process alive.
+      // If ioredis is closed while it reads the slots of a Cluster, it still starts the timer for
+      // the next read. A second `disconnect` stops this timer, which would keep the process alive.
       scheduleInBackground(2 * CLUSTER_OPTIONS.slotsRefreshTimeout, () => client.disconnect());
     },
   };
@@ -125,14 +131,15 @@ function openCluster(
   const redisOptions = { ...NODE_OPTIONS, ...address.login, ...tlsOf(address) };
   const seeds = [...address.hosts];
   const cluster = new create(seeds, { ...CLUSTER_OPTIONS, redisOptions, dnsLookup });
-  // The client reads the list whenever it connects. With the nodes that it has found meanwhile in
-  // the list, it connects also if all nodes of the URL are unreachable.
+  // The client reads this list whenever it connects. The nodes that it has found are added to the
+  // list, so that it can connect even if all nodes of the URL are unreachable.
   cluster.on('refresh', () => {
     const found = cluster.nodes().map(({ options: { host, port } }) => ({ host, port }));
     seeds.splice(0, seeds.length, ...distinct([...address.hosts, ...(found as Host[])]));
   });
-  // Otherwise the client connects to a node at its first command, and rejects others meanwhile.
-  // Not before it is ready: it would find its nodes connecting, and start all over.
+  // The pings connect the client to all nodes. Without them, it would connect to a node at the
+  // first command, and reject further commands meanwhile. The pings wait until the client is
+  // ready: it would start again if it found its nodes connecting.
   const ping = (node: Redis): void => void node.ping().catch(() => {});
   cluster.on('ready', () => cluster.nodes('master').forEach(ping));
   cluster.on('+node', (node: Redis) => cluster.status === 'ready' && ping(node));
@@ -145,13 +152,13 @@ const distinct = (hosts: readonly Host[]): readonly Host[] => [
   ...new Map(hosts.map((each) => [`${each.host}:${each.port}`, each])).values(),
 ];
 
-/** Leaves a name as it is if it cannot be resolved: otherwise no other seed would be tried. */
+/** Returns the name itself if it cannot be resolved. After an error, no other seed is tried. */
 const dnsLookup: NonNullable<ClusterOptions['dnsLookup']> = (name, callback) =>
   lookup(name, (error, address) => callback(null, error === null ? address : name));
 
 /**
  * Disconnects if the server rejects the number of the database. ioredis only reports the error and
- * continues with database 0, whose keys may be those of another service.
+ * continues with database 0, which may contain the keys of another service.
  */
 function leaveWrongDatabase(client: Redis): void {
   client.on('error', (error: Error & { readonly command?: { readonly name?: string } }) => {
@@ -160,8 +167,8 @@ function leaveWrongDatabase(client: Redis): void {
 }
 
 /**
- * Connects again when the client has given up. ioredis does so if a sentinel announces a failover
- * while the client is looking for the master. Returns a function that ends this.
+ * Connects again if ioredis stops reconnecting. ioredis stops if a sentinel announces a failover
+ * while the client is looking for the master. Returns a function that turns this off.
  */
 function reconnectAtEnd(client: Redis | Cluster): () => void {
   let cancel = (): void => {};

@@ -5,7 +5,7 @@ import type { StoreConnection, StoreListeners, StoreSettings } from '../store-ki
 import { openRedisClient } from './client.ts';
 import { parseRedisUrl } from './url.ts';
 
-/** With a Cluster, the replies of all masters one after the other. */
+/** Resolves to the reply of `INFO`. With a Cluster, joins the replies of all masters. */
 async function infoOf(client: Redis | Cluster, section: string): Promise<string> {
   const nodes = client.isCluster ? (client as Cluster).nodes('master') : [client as Redis];
   return (await Promise.all(nodes.map((node) => node.call('INFO', [section])))).join('\n');
@@ -16,7 +16,7 @@ export async function openRedisStore(
   listeners: StoreListeners,
 ): Promise<StoreConnection> {
   const { client, close } = await openRedisClient(parseRedisUrl(store));
-  // Undefined at first, so that a server that was never reachable is reported as down.
+  // Undefined at first, so that a server that is unreachable from the start is reported as down.
   let state: 'up' | 'down' | undefined;
   let isClosed = false;
   const setState = (next: 'up' | 'down', error?: Error): void => {
@@ -27,7 +27,7 @@ export async function openRedisStore(
   const connected = new Promise<void>((resolve) => client.once('ready', resolve));
   client.on('ready', () => setState('up'));
   client.on('close', () => setState('down'));
-  // Without a listener ioredis prints errors. The failure policy handles failed commands.
+  // Without a listener, ioredis would print errors. The failure policy handles failed commands.
   client.on('error', (error: Error) => setState('down', error));
   return {
     store: redisStore(client, {

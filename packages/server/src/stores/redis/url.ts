@@ -1,5 +1,5 @@
 /**
- * Parses Redis URLs, strictly: a URL that could be read in two ways is rejected.
+ * Parses Redis URLs. A URL that could be read in two ways is rejected.
  *
  *     redis://[[user]:password@]host[:6379][/database]           rediss:// for TLS
  *     redis+sentinel://[[user]:password@]host[:26379],.../[master[/database]]
@@ -32,7 +32,7 @@ export interface RedisAddress {
 const DEFAULT_PORT = 6379;
 const SENTINEL_PORT = 26_379;
 const DEFAULT_MASTER = 'mymaster';
-/** More databases than any server has. A server rejects the numbers of databases that it lacks. */
+/** More databases than any server has. The server itself rejects numbers above its own maximum. */
 const MAX_DATABASES = 2 ** 31;
 
 /** Query parameters by scheme. */
@@ -52,7 +52,7 @@ const reject = (what: string): never => {
   throw new StoreUrlError(what);
 };
 
-/** Parses a URL with one of `SCHEMES`; throws a `StoreUrlError`. */
+/** Parses a URL with one of `SCHEMES`. Throws a `StoreUrlError` if it is invalid. */
 export function parseRedisUrl(url: string): RedisAddress {
   const start = url.slice(0, url.indexOf('://') + 3);
   const scheme = start.slice(0, -3) as Scheme;
@@ -72,7 +72,7 @@ export function parseRedisUrl(url: string): RedisAddress {
   };
 }
 
-/** The login ends at the last `@`, so that no part of a password can be taken for a host. */
+/** Splits off the login. It ends at the last `@`, so no part of a password is read as a host. */
 function splitLogin(text: string): { readonly login?: Login; readonly rest: string } {
   const at = text.lastIndexOf('@');
   if (at === -1) return { rest: text };
@@ -191,6 +191,6 @@ function readSentinelLogin(
   return username === undefined ? {} : reject('`sentinelUsername` without `sentinelPassword`');
 }
 
-/** Returns a valid URL with its logins hidden. */
+/** Returns a valid URL with user names and passwords hidden. */
 export const redactRedisUrl = (url: string): string =>
   url.replace(/\/\/.*@/, '//***@').replace(/(sentinel(?:Username|Password)=)[^&]*/g, '$1***');

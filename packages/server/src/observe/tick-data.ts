@@ -1,4 +1,7 @@
-/** Ticks of the live feed: each process replies with its part, and the parts are merged. */
+/**
+ * Ticks of the live feed. A tick has the counts of one second. Each process replies with its own
+ * part of a tick, and the parts are merged.
+ */
 import type { OpenStore } from '../stores/index.ts';
 import { withTimeout } from '../with-timeout.ts';
 import {
@@ -13,9 +16,9 @@ import { quantileOf } from './histogram.ts';
 import { type Counts, type History, type PolicyCounts, type Span, STEP_MS } from './history.ts';
 import { busiest, summed, summedByPolicy } from './series.ts';
 
-/** A store that takes longer to decide is reported as down. */
+/** Timeout of a probe. A store that takes longer to decide is reported as down. */
 const PROBE_MS = 500;
-/** Less than a second, so that each tick has its own probe. */
+/** Maximum age of a cached probe. Below 1 s, so that each tick has its own probe. */
 const PROBE_MAX_AGE_MS = 900;
 
 export interface StoreReport {
@@ -29,7 +32,7 @@ export interface StoreReport {
 
 /** Plain data, serializable as JSON. */
 export interface TickRequest extends Span {
-  /** The process that sends the request. */
+  /** Identifies the process that sends the request. */
   readonly subscriber: string;
   readonly filters: readonly DenialFilter[];
 }
@@ -39,7 +42,7 @@ export interface TickPart {
   readonly policies: readonly PolicyCounts[];
   readonly durations: readonly (readonly number[])[];
   readonly store: StoreReport;
-  /** One per filter of the request. */
+  /** One batch per filter of the request. */
   readonly denials: readonly DenialBatch[];
 }
 
@@ -76,7 +79,7 @@ export async function tickPart(parts: TickParts, request: TickRequest): Promise<
   return { policies, durations, denials, store: await storeReport(parts) };
 }
 
-/** The tick of one second without denials, which depend on the filter of each stream. */
+/** The tick of one second, without denials, because they depend on the filter of each stream. */
 export interface Tick {
   readonly atMs: number;
   readonly total: SecondCounts;
@@ -125,7 +128,7 @@ export function ticksOf({ startMs, seconds }: Span, parts: readonly TickPart[]):
   });
 }
 
-/** Each process has its own connection to the store. Returns the worst of the reports. */
+/** Merges the reports of all processes, each with its own connection. The worst values apply. */
 function worstOf(reports: readonly StoreReport[]): StoreReport {
   const [{ kind }] = reports;
   const breakers = reports.map(({ breaker }) => breaker);
@@ -152,7 +155,7 @@ function waitsOf(all: readonly (readonly number[])[]): Tick['decisions'] {
   return { p50Ms: rounded(p50 * 1000), p99Ms: rounded(p99 * 1000) };
 }
 
-/** Merges the denials of all processes for one filter: the first 50 keys, and all other denials. */
+/** Merges the denials of all processes for one filter. Lists the first 50 keys, counts the rest. */
 export function jointBatch(batches: readonly DenialBatch[]): DenialBatch {
   const all = batches.flatMap(({ denials }) => denials).sort((a, b) => a.atMs - b.atMs);
   const byKey = new Map<string, Denial>();
