@@ -15,7 +15,7 @@ import { SignIn } from './sign-in/sign-in.ts';
 import { isFindShortcut, KeySearch } from './view/key-search.ts';
 import { initTheme, onThemeChange } from './view/theme.ts';
 
-/** Loads the code of the lab when it is opened: no other page needs the rate limiting engine. */
+/** Loads the code of the lab when the lab is opened: no other page needs the limiter itself. */
 const labPage: PageFactory = (context, route) => {
   let page: Page | undefined;
   let latest = route;
@@ -89,7 +89,7 @@ export class App {
     });
     this.#redraw();
     const session = await this.#api.session().catch(() => undefined);
-    // Also if the service is unreachable: the feed then retries.
+    // If the service is unreachable, show the page too: the feed retries.
     if (session === undefined || session.signedIn) this.#enter();
     else this.#showSignIn(false);
   }
@@ -179,7 +179,7 @@ export class App {
     });
   }
 
-  /** The policy of the current page; on the page of denials, that of the filter. */
+  /** The policy of the current page, or of the filter on the page of recent denials. */
   get #currentPolicy(): string | undefined {
     const { page, names, query } = this.#route;
     return page === 'policy' || page === 'key' ? names[0] : query.policy;
@@ -201,7 +201,7 @@ export class App {
   }
 }
 
-/** Focuses the new page, because the focused element was removed together with the old one. */
+/** Focuses the new page, because the focused element was removed with the previous page. */
 function focusNewPage(): void {
   scrollTo(0, 0);
   document.getElementById('main')?.focus({ preventScroll: true });

@@ -15,19 +15,19 @@ export function localTime(timeMs: number): string {
  */
 export const parseLocalTime = (text: string): number => new Date(text.replace(' ', 'T')).getTime();
 
-/** Calls `work` once after `waitMs`. Returns a function that cancels it. */
+/** Calls `work` once after `waitMs`. Returns a function that cancels the call. */
 export function after(waitMs: number, work: () => void): () => void {
   const timer = setTimeout(work, waitMs);
   return () => clearTimeout(timer);
 }
 
-/** Calls `work` every `waitMs`. Returns a function that stops it. */
+/** Calls `work` every `waitMs`. Returns a function that stops the calls. */
 export function every(waitMs: number, work: () => void): () => void {
   const timer = setInterval(work, waitMs);
   return () => clearInterval(timer);
 }
 
-/** Calls `work` on each animation frame. Returns a function that stops it; `work` may call it. */
+/** Calls `work` on each animation frame. Returns a function, usable in `work`, that stops this. */
 export function eachFrame(work: () => void): () => void {
   let isOver = false;
   let id = requestAnimationFrame(function frame() {

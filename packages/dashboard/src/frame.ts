@@ -37,7 +37,7 @@ export const frame = (options: FrameOptions): TemplateResult => html`
       ${connection(options.feed)} ${options.search.button()} ${buttons(options)}
     </div>
   </header>
-  ${lostBanner(options.feed)}
+  ${lostBanner(options.feed)} ${storeBanner(options.feed)}
   <main id="main" tabindex="-1">${options.content}</main>
   <footer class="foot">
     <span>${location.host}</span>
@@ -55,7 +55,7 @@ const link = (
 ): TemplateResult =>
   html`<a href=${hrefTo(page)} aria-current=${page === current ? 'page' : nothing}>${label}</a>`;
 
-/** Connection state, as a live region: screen readers announce each change. */
+/** Shows the connection state as a live region: screen readers announce each change. */
 function connection({ state, lostAtMs }: Feed): TemplateResult {
   const since = lostAtMs === undefined ? '' : ` since ${clockText(lostAtMs)}`;
   const label = { connecting: 'connecting…', live: 'live', lost: `connection lost${since}` }[state];
@@ -64,7 +64,7 @@ function connection({ state, lostAtMs }: Feed): TemplateResult {
   >`;
 }
 
-/** Marks all data on the page as old. */
+/** Shows that the connection is lost, and how old the data on the page is. */
 function lostBanner({ state, problem, dataMs, nowMs }: Feed): TemplateResult | typeof nothing {
   if (state !== 'lost') return nothing;
   const cause = problem ?? 'The service is unreachable';
@@ -80,7 +80,16 @@ function lostBanner({ state, problem, dataMs, nowMs }: Feed): TemplateResult | t
   </p>`;
 }
 
-/** In whole seconds, so that it changes once per second. */
+/** Returns a notice for every page while the store is unavailable, and nothing otherwise. */
+function storeBanner({ state, last }: Feed): TemplateResult | typeof nothing {
+  if (state !== 'live' || last?.store.up !== false) return nothing;
+  return html`<p class="store-banner" role="status">
+    <b>The store is unavailable.</b> Each policy applies its <code>onFailure</code> action, and
+    decisions are marked as degraded.
+  </p>`;
+}
+
+/** Returns the age in whole seconds, so that the text changes once per second. */
 const ageText = (ageMs: number): string =>
   ageMs < 1000 ? 'less than 1 s' : durationText(Math.floor(ageMs / 1000) * 1000);
 

@@ -9,12 +9,13 @@ import type { Route } from './route.ts';
 export interface PageContext {
   readonly api: Api;
   readonly feed: Feed;
-  /** All policies. Refreshed when they change. */
+  /** All policies, refreshed when a policy changes. */
   readonly policies: PolledQuery<readonly PolicyDefinition[]>;
   /** Schedules a redraw for the next animation frame. */
   redraw(): void;
   /**
-   * Navigates to a route. With `replace`, it replaces the current entry of the browser's history.
+   * Navigates to a route. With `replace`, the route replaces the current entry of the browser's
+   * history.
    */
   go(route: Route, how?: 'replace'): void;
   /** Shows a success or error message for a few seconds. */
@@ -27,7 +28,8 @@ export interface Page {
   /** Renders the current state, without side effects. */
   view(): TemplateResult;
   /**
-   * Called when the route changes but the page stays the same: other names, filter or sort order.
+   * Called when the route changes but the page stays the same: other policy, key, filter or sort
+   * order.
    */
   onRouteChange(route: Route): void;
   /** Stops timers and listeners, and discards pending requests. */

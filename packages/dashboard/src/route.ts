@@ -42,12 +42,13 @@ export const hrefTo = (
 ): string => routeText({ page, names, query });
 
 /**
- * Replaces lone surrogates, on which `encodeURIComponent` throws. A truncated key may end with one.
+ * Encodes a path segment. Replaces lone surrogates first, because `encodeURIComponent` throws on
+ * them. A truncated key may end with a lone surrogate.
  */
 const encodeSegment = (text: string): string =>
   encodeURIComponent(text.replace(/\p{Surrogate}/gu, '\uFFFD'));
 
-/** Returns the text unchanged if it is not validly encoded. */
+/** Decodes a path segment. Returns the text unchanged if it is not validly encoded. */
 function decodeSegment(text: string): string {
   try {
     return decodeURIComponent(text);

@@ -1,7 +1,7 @@
-import { algorithmInfo, algorithmNames } from 'sluice/engine';
+import { algorithmInfo, windowAlgorithmNames } from 'sluice/engine';
 import { describe, expect, test } from 'vitest';
 import type { Denial, PolicyDefinition } from '../src/api/types.ts';
-import { definitionText, denialText } from '../src/view/policy-text.ts';
+import { blockText, definitionText, denialText } from '../src/view/policy-text.ts';
 
 const denial = (fields: Partial<Denial> = {}): Denial => ({
   ...{ atMs: 0, policy: 'perMinute', key: 'ada', cost: 5, limit: 100, remaining: 2 },
@@ -10,7 +10,7 @@ const denial = (fields: Partial<Denial> = {}): Denial => ({
 });
 
 describe('the reason of a denial', () => {
-  test.each(algorithmNames)('a denial by %s states usage, cost and wait', (algorithm) => {
+  test.each(windowAlgorithmNames)('a denial by %s states usage, cost and wait', (algorithm) => {
     const isLevel = algorithmInfo[algorithm].shape === 'level';
     const usage = isLevel ? '2 of 100 tokens available' : '98 of 100 used in a window of 1 min';
     expect(denialText(denial({ algorithm }))).toBe(`${usage}; this call costs 5; retry in 3.2 s`);
@@ -19,6 +19,16 @@ describe('the reason of a denial', () => {
   test('a denial omits an unknown window', () => {
     const { windowMs: _, algorithm: __, ...rest } = denial();
     expect(denialText(rest)).toBe('98 of 100 used; this call costs 5; retry in 3.2 s');
+  });
+
+  test('a denial of a blocked key states how long the block lasts', () => {
+    const blocked = denial({ remaining: 0, retryAfterMs: 900_000, blockedUntilMs: 900_000 });
+    expect(denialText(blocked)).toBe('blocked for 15 min; retry in 15 min');
+  });
+
+  test('a denial by a concurrency limit states what is held', () => {
+    const held = denial({ algorithm: 'concurrency' });
+    expect(denialText(held)).toBe('98 of 100 held; this call costs 5; retry in 3.2 s');
   });
 
   test('a denial states a cost above the limit', () => {
@@ -55,6 +65,18 @@ describe('the text of a policy', () => {
 
   test('a policy text has limit, window and algorithm', () => {
     expect(definitionText(policy)).toBe('10,000 per 1 min, sliding-log');
+  });
+
+  test('a policy text of a concurrency limit has its lease', () => {
+    const held = { ...policy, algorithm: 'concurrency', limit: 20, windowMs: 30_000 } as const;
+    expect(definitionText(held)).toBe('20 at the same time, lease 30 s');
+  });
+
+  test('a policy text has the length of a block', () => {
+    const block = { forMs: 60_000, factor: 2, maxMs: 3_600_000 };
+    expect(definitionText({ ...policy, block })).toMatch(/sliding-log, blocks for 1 min$/);
+    expect(blockText(block)).toBe('1 min, then 2 times longer each, up to 1 h');
+    expect(blockText({ ...block, factor: 1 })).toBe('1 min');
   });
 
   test('a policy text of a limit of 0 states that it denies every call', () => {

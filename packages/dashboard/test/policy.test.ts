@@ -1,12 +1,12 @@
 import { describe, expect, test } from 'vitest';
 import { expiryText } from '../src/policy/overrides-card.ts';
-import { clientsText } from '../src/policy/shadow-card.ts';
+import { keysText } from '../src/policy/shadow-card.ts';
 import { boundsText } from '../src/policy/top-keys-card.ts';
 
 describe('the policy page', () => {
-  test('the expiry of an override is shown as the time left', () => {
+  test('the expiry of an override is shown as the time until it', () => {
     expect(expiryText(undefined, 0)).toBe('until removed');
-    expect(expiryText(3_900_000, 0)).toBe('1 h 5 min left');
+    expect(expiryText(3_900_000, 0)).toBe('in 1 h 5 min');
     expect(expiryText(1000, 1000)).toBe('expired');
   });
 
@@ -21,18 +21,18 @@ describe('the policy page', () => {
     ...fields,
   });
 
-  test('clients are counted, with "at least" if the list is incomplete', () => {
-    expect(clientsText(top(1))).toBe('1 client');
-    expect(clientsText(top(12))).toBe('12 clients');
-    expect(clientsText(top(200))).toBe('at least 200 clients');
-    expect(clientsText(top(50, { othersAtMost: 3 }))).toBe('at least 50 clients');
+  test('keys are counted, with "at least" if the list is incomplete', () => {
+    expect(keysText(top(1))).toBe('1 key');
+    expect(keysText(top(12))).toBe('12 keys');
+    expect(keysText(top(200))).toBe('at least 200 keys');
+    expect(keysText(top(50, { othersAtMost: 3 }))).toBe('at least 50 keys');
   });
 
-  test('a client with a lower bound of zero is not counted', () => {
+  test('a key with a lower bound of zero is not counted', () => {
     const keys = [
       { key: 'a', atLeast: 3, atMost: 3 },
       { key: 'b', atLeast: 0, atMost: 2 },
     ];
-    expect(clientsText(top(0, { keys, othersAtMost: 2 }))).toBe('at least 1 client');
+    expect(keysText(top(0, { keys, othersAtMost: 2 }))).toBe('at least 1 key');
   });
 });

@@ -1,6 +1,6 @@
 /**
- * Client for the admin API. It authenticates with an HttpOnly session cookie, so scripts hold the
- * admin token only while `signIn` sends it.
+ * Client for the admin API. Requests authenticate with an HttpOnly session cookie, so scripts hold
+ * the admin token only while `signIn` sends it.
  */
 import type {
   ChangeResult,
@@ -37,7 +37,7 @@ export class UnreachableError extends Error {
   }
 }
 
-/** Either `seconds` or `minutes`. */
+/** The requested time series. Set either `seconds` or `minutes`. */
 export interface SeriesOptions {
   readonly seconds?: number;
   readonly minutes?: number;
@@ -123,7 +123,7 @@ export class Api {
     return this.#request('DELETE', `${path('overrides')}?${new URLSearchParams({ policy, key })}`);
   }
 
-  /** Resolves to the state of a key and the wait for a call of `cost`, both of the same time. */
+  /** Resolves to the state of a key, with the wait for a call of `cost` at the same time. */
   key(policy: string, key: string, cost: number): Promise<KeyReport> {
     const query = new URLSearchParams({ policy, key, cost: String(cost) });
     return this.#request('GET', `${path('keys')}?${query}`);

@@ -10,14 +10,14 @@ export interface DenialGroup {
   readonly count: number;
 }
 
-/** Groups kept. The one whose last denial is the oldest is dropped first. */
+/** Maximum number of groups. The group whose last denial is the oldest is dropped first. */
 export const MAX_GROUPS = 500;
 
 const idOf = ({ policy, key, shadow }: Denial): string =>
   JSON.stringify([policy, key, shadow === true]);
 
 export class DenialGroups {
-  /** In the order of the last denial, oldest first. */
+  /** Groups by id, ordered by their last denial, oldest first. */
   readonly #groups = new Map<string, DenialGroup>();
   /** Number of denials in all groups, including dropped ones. */
   received = 0;

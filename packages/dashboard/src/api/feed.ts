@@ -22,7 +22,8 @@ const SILENCE_TIMEOUT_MS = 4000;
 const RETRY_MS = 2000;
 const TICK_MS = 1000;
 /**
- * Short, because the retry after an expired session does not reconnect but shows the sign-in form.
+ * Delay of the retry after the session has expired. Short, because that retry shows the sign-in
+ * form instead of reconnecting.
  */
 const EXPIRED_RETRY_MS = 100;
 /** If a new stream starts within this time after the last tick, no second was missed. */
@@ -42,7 +43,7 @@ export class Feed {
   denials = new DenialGroups();
   /** When the filter was last changed, in ms by the service's clock; undefined until connected. */
   denialsSinceMs: number | undefined = undefined;
-  /** Number of denials since then whose keys the service did not send: there were too many. */
+  /** Number of denials since `denialsSinceMs` that the service counted but did not list. */
   denialsOmitted = 0;
   readonly #api: Api;
   readonly #listeners = new Set<() => void>();
@@ -147,7 +148,7 @@ export class Feed {
     this.denialsSinceMs ??= hello.atMs;
     this.#restartSilenceTimer();
     if (!isSameProcess || !hasNoGap) this.#loadHistory();
-    // `changed` events during the disconnection were missed: assume that everything has changed.
+    // The feed missed `changed` events while disconnected: assume that everything has changed.
     if (wasLost) {
       for (const what of ['policies', 'overrides'] as const) this.#notifyChanged({ what });
     }

@@ -1,6 +1,6 @@
 /**
- * Counts of consecutive steps, from a response of `/v1/series`. The live history has the last ten
- * minutes by second and is extended by every `tick` event of the stream.
+ * Counts of consecutive time steps, from a response of `/v1/series`. `History` has the last ten
+ * minutes by second; every `tick` event of the stream appends a second to it.
  */
 import {
   COUNT_FIELDS,
@@ -61,7 +61,7 @@ export class Timeline {
     return this.columns;
   }
 
-  /** Returns the counts of a policy; zeros where the total is known if it made no decision. */
+  /** Returns the counts of a policy. Without decisions, they are 0 in steps with a known total. */
   seriesOf(policy: string): CountSeries {
     return this.byPolicy.get(policy) ?? this.idle();
   }
@@ -87,7 +87,7 @@ export class Timeline {
     this.byPolicy = new Map(policies.map((each) => [each.name, columns(each)]));
   }
 
-  /** The columns of a policy without decisions. */
+  /** Returns the columns of a policy without decisions. */
   protected idle(): Columns {
     const { allowed } = this.columns;
     return columnsOf((field) =>
@@ -96,7 +96,7 @@ export class Timeline {
   }
 }
 
-/** Returns the newest `length` steps of a series. The first `unknownSteps` of it become null. */
+/** Returns the newest `length` steps of a series. Its first `unknownSteps` steps become null. */
 function known(series: CountSeries, length: number, unknownSteps: number): Columns {
   return columnsOf((field) => {
     const values = series[field].map((value, at) => (at < unknownSteps ? null : value));
@@ -125,7 +125,7 @@ export class History extends Timeline {
     return missed;
   }
 
-  /** `total` is undefined for a missed second. */
+  /** Appends one second to all columns. `total` is undefined for a missed second. */
   #append(total: Counts | undefined, policies: ReadonlyMap<string, Counts>): void {
     for (const name of policies.keys()) {
       if (!this.byPolicy.has(name)) this.byPolicy.set(name, this.idle());

@@ -21,7 +21,7 @@ export class MinuteSeries {
     this.#query = new PolledQuery(async () => Timeline.of(await fetch(this.#minutes ?? 1)), redraw);
     this.#stops = [
       feed.listen(() => this.#refreshIfOld()),
-      // Also after a reconnection, possibly to a restarted service.
+      // Reload after a change. A reconnection, possibly to a restarted service, is a change too.
       feed.onChanged(() => {
         this.#requested = 0;
       }),
@@ -53,7 +53,7 @@ export class MinuteSeries {
     this.#refreshIfOld();
   }
 
-  /** Loads the counts if a minute has ended since, or if the last request failed. */
+  /** Loads the counts if a minute has ended since the last request, or if that request failed. */
   #refreshIfOld(): void {
     const minute = Math.floor(this.#feed.nowMs / MINUTE_MS);
     const isNew = minute !== this.#requested;

@@ -28,8 +28,8 @@ export class PolledQuery<T> {
   }
 
   /**
-   * Sends the request again and redraws. Results of earlier requests are discarded; their promises
-   * resolve together with that of the latest request.
+   * Sends the request again and redraws. Discards the results of earlier requests; their promises
+   * resolve together with the promise of the latest request.
    */
   refresh(): Promise<void> {
     return this.#refresh(true);

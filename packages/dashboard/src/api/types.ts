@@ -1,7 +1,7 @@
 /** Requests, responses and events of the admin API, documented in docs/http-api.md. */
-import type { AlgorithmName, LimitParams } from 'sluice';
+import type { AlgorithmName, LimitParams, WindowAlgorithmName } from 'sluice';
 
-export type { AlgorithmName, LimitParams };
+export type { AlgorithmName, LimitParams, WindowAlgorithmName };
 
 export interface SessionReport {
   /** Whether the service requires an admin token. */
@@ -17,6 +17,12 @@ export interface PolicyDefinition {
   readonly algorithm: AlgorithmName;
   readonly burst?: number;
   readonly buckets?: number;
+  /** A denied key is blocked for `min(forMs * factor^k, maxMs)` after k blocks in a row. */
+  readonly block?: {
+    readonly forMs: number;
+    readonly factor: number;
+    readonly maxMs: number;
+  };
   readonly costs: Readonly<Record<string, number>>;
   readonly shadow: boolean;
   readonly shadowBy: 'file' | 'api';
@@ -41,7 +47,7 @@ export interface Override {
 export interface OverrideFields {
   readonly limit: number;
   readonly expiresAt?: number;
-  /** Time until it expires. Preferable to `expiresAt`, which is wrong if the browser's clock is. */
+  /** Time until the override expires. Unlike `expiresAt`, it does not need a correct clock. */
   readonly expiresInMs?: number;
   readonly reason?: string;
 }
@@ -69,13 +75,28 @@ export interface KeyReport {
   readonly cells: readonly number[];
   readonly entries: readonly { readonly atMs: number; readonly cost: number }[];
   readonly entryCount: number;
+  /** The holds of a concurrency limit, first to expire first. */
+  readonly holds?: readonly Hold[];
+  /** End of the running block. */
+  readonly blockedUntilMs?: number;
+  /** Number of blocks in a row. */
+  readonly blocks?: number;
   readonly override?: Override;
   /** When the store read the state, in ms by its clock. */
   readonly atMs: number;
   /** Time until a call of cost 1 is admitted; 0 if it would be admitted immediately. */
   readonly nextMs: number;
-  /** The same for the requested cost; undefined if it exceeds the limit. */
+  /** Time until a call of the requested cost is admitted; undefined if it exceeds the limit. */
   readonly nextForCostMs?: number;
+}
+
+export interface Hold {
+  readonly fence: number;
+  readonly cost: number;
+  /** When it was taken or last renewed. */
+  readonly atMs: number;
+  readonly expiresAtMs: number;
+  readonly label?: string;
 }
 
 export type TopBy = 'denied' | 'allowed';
@@ -139,6 +160,8 @@ export interface Denial {
   readonly remaining: number;
   /** Undefined if the request can never be admitted. */
   readonly retryAfterMs?: number;
+  /** Set if the key is blocked: the end of the block. */
+  readonly blockedUntilMs?: number;
   /** Undefined for an inline limit in shadow mode. */
   readonly windowMs?: number;
   readonly algorithm?: AlgorithmName;

@@ -28,7 +28,7 @@ const FIRST_SORTING: Sorting = { by: 'time', isDescending: true };
 /** The list at the time when it was paused. */
 interface Pause {
   readonly groups: readonly DenialGroup[];
-  /** Number of denials up to then. */
+  /** Number of denials up to the pause. */
   readonly total: number;
 }
 
@@ -65,8 +65,8 @@ class DenialsPage implements Page {
   }
 
   /**
-   * Sends the filter of the URL to the service. The service filters, so that a rare key is found
-   * among thousands of denials. It rejects an unknown policy, so an unknown one is not sent.
+   * Sends the filter in the URL to the service. The service filters, so that the page finds a rare
+   * key among thousands of denials. The service rejects unknown policies, so none is sent.
    */
   #applyFilter(): void {
     if (this.#isLeft) return;
@@ -148,10 +148,12 @@ class DenialsPage implements Page {
   }
 
   #showAllButton(): TemplateResult {
-    return html`<button type="button" class="quiet"
-      @click=${() => this.#setQuery({ policy: '', key: '' })}>
-      Show all
-    </button>`;
+    return html`<p>
+      <button type="button" class="quiet"
+        @click=${() => this.#setQuery({ policy: '', key: '' })}>
+        Show all
+      </button>
+    </p>`;
   }
 
   #controls(): TemplateResult {
@@ -184,11 +186,11 @@ class DenialsPage implements Page {
 
   #names(): readonly string[] {
     const defined = (this.#context.policies.value ?? []).map(({ name }) => name).sort();
-    // Labels such as (request), for inline limits, are known after their first decision.
+    // Inline limits have labels such as (request), which are known after their first decision.
     return [...defined, ...this.#context.feed.history.policies.filter(isLabel)];
   }
 
-  /** The table has `shown` of the `known` keys. */
+  /** Returns the text above the table, which shows `shown` of the `known` keys. */
   #stateText(shown: number, known: number): string {
     const { denials, denialsOmitted } = this.#context.feed;
     if (this.#pause !== undefined) {
@@ -233,7 +235,8 @@ class DenialsPage implements Page {
 }
 
 /**
- * Whether the name is a label such as (request), not a policy. Policy names have no parentheses.
+ * Returns true if the name is a label such as (request), not a policy. Policy names have no
+ * parentheses.
  */
 const isLabel = (name: string): boolean => /^\(.*\)$/.test(name);
 
@@ -247,7 +250,7 @@ const reasonCell = (denial: Denial): TemplateResult =>
 
 const COLUMNS: readonly Column<DenialGroup>[] = [
   {
-    ...{ id: 'time', head: 'Last', hint: 'Time of the last denial', className: 'time' },
+    ...{ id: 'time', head: 'Last denial', className: 'time' },
     isDescendingFirst: true,
     cell: ({ last }) => clockText(last.atMs),
     sortValue: ({ last }) => last.atMs,
@@ -264,7 +267,7 @@ const COLUMNS: readonly Column<DenialGroup>[] = [
     sortValue: ({ last }) => last.policy,
   },
   {
-    ...{ id: 'key', head: 'Key', isRowHeader: true, className: 'cut' },
+    ...{ id: 'key', head: 'Key', isRowHeader: true, className: 'cut long' },
     cell: ({ last: { policy, key } }) =>
       html`<a class="key" href=${hrefTo('key', [policy, key])} title=${keyText(key)}
         >${keyView(key)}</a

@@ -1,6 +1,7 @@
 /**
- * Recent admissions of a key: the entries of a sliding log or its buckets. Other algorithms do not
- * store admissions, so the table lists the increases of usage since the page was opened.
+ * Table of recent admissions of a key: the entries of a sliding log, or the buckets of
+ * sliding-buckets. Other algorithms do not store admissions, so the table lists the increases of
+ * usage since the page was opened.
  */
 import { html, nothing, type TemplateResult } from 'lit-html';
 import type { EntriesDescription, KeyDescription } from 'sluice/engine';

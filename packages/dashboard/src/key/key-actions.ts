@@ -1,5 +1,6 @@
 /** Buttons that reset a key, and that set, edit or remove its override. */
 import { html, nothing, type TemplateResult } from 'lit-html';
+import { isConcurrency } from 'sluice/engine';
 import type { KeyReport, PolicyDefinition } from '../api/types.ts';
 import type { PageContext } from '../page.ts';
 import type { Dialogs } from '../view/dialog.ts';
@@ -43,9 +44,9 @@ function reset({ context, dialogs, report, reloadKey }: KeyActionContext): void 
     action: 'Reset',
     isDanger: true,
     body: () => html`<p>
-        <code class="key">${keyView(key)}</code> has used ${countText(used)} of
-        ${countText(limit)} under <b>${policy}</b>. A reset deletes this state, and the full limit
-        is available at once.
+        <code class="key">${keyView(key)}</code> ${isConcurrency(report) ? 'holds' : 'has used'}
+        ${countText(used)} of ${countText(limit)} under <b>${policy}</b>. A reset deletes
+        this state, and the full limit is available at once.
       </p>
       <p class="hint">This cannot be undone. The reset is logged.</p>`,
     run: async () => {

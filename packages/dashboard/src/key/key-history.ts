@@ -1,6 +1,6 @@
 /**
- * History of a key since the page was opened. The store deletes expired state; the page keeps it as
- * long as the drawing shows it.
+ * History of a key since the page was opened. The store deletes expired state; this history keeps
+ * it as long as the drawing shows it.
  */
 import type { LevelDescription, LogEntry, WindowsDescription } from 'sluice/engine';
 import type { KeyReport, LimitParams } from '../api/types.ts';
@@ -36,7 +36,7 @@ const MAX_CHARGES = 600;
 const MAX_INCREASES = 200;
 
 export class KeyHistory {
-  /** Oldest first. A new array per report, so that views can compare by identity. */
+  /** Entries, oldest first. Each report creates a new array, so that views compare by identity. */
   entries: readonly Entry[] = [];
   windows: readonly WindowCount[] = [];
   charges: readonly Charge[] = [];
@@ -64,8 +64,8 @@ export class KeyHistory {
   }
 
   /**
-   * Replaces the entries that the report lists. Keeps expired entries and, if the report is
-   * truncated, entries older than the first that it lists.
+   * Replaces the entries that the report lists. Keeps expired entries. If the report is truncated,
+   * also keeps the entries older than the first listed entry.
    */
   #addEntries(report: KeyReport, { windowMs }: LimitParams): void {
     const { entries, entryCount, atMs } = report;
@@ -98,7 +98,7 @@ export class KeyHistory {
     const lastTokens = (nowMs: number): number | undefined =>
       last && (describeAt(last, params, nowMs) as LevelDescription).tokens;
     if (charged === undefined) {
-      // A bucket that is full earlier than its refill rate allows was reset.
+      // If the bucket is full earlier than its refill rate allows, the key was reset.
       if ((lastTokens(report.atMs) ?? params.capacity) < params.capacity) this.charges = [];
       return;
     }
@@ -113,7 +113,7 @@ export class KeyHistory {
     this.#record(report, Math.round(before - tokens), atMs);
   }
 
-  /** Records an increase, except in the first report, which does not show when it was admitted. */
+  /** Records an increase. The first report is skipped, because its admission times are unknown. */
   #record(report: KeyReport, cost: number, atMs = report.atMs): void {
     if (cost <= 0 || this.#last === undefined) return;
     const sinceMs = this.#last.atMs;

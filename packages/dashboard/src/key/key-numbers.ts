@@ -1,18 +1,19 @@
 /** The numbers of a key: used, remaining, limit, and the times of the next call and the reset. */
 import { html, nothing, type TemplateResult } from 'lit-html';
-import type { KeyDescription } from 'sluice/engine';
+import { isConcurrency, type KeyDescription } from 'sluice/engine';
 import type { KeyReport, LimitParams, PolicyDefinition } from '../api/types.ts';
 import { clockText, countText, dateText, durationText, windowText } from '../view/format.ts';
 import { keyView } from '../view/key-text.ts';
 
-const DAY_MS = 86_400_000;
-
 const waitText = (waitMs: number): string => (waitMs <= 0 ? 'now' : `in ${durationText(waitMs)}`);
 
-const tile = (name: string, value: unknown, hint: unknown = nothing): TemplateResult =>
+/** Keeps each number on the line of its unit. */
+const keepUnits = (text: string): string => text.replace(/(\d) (?=[a-z])/g, '$1\u00a0');
+
+const tile = (name: string, value: string, hint: unknown = nothing): TemplateResult =>
   html`<div class="tile">
     <dt>${name}</dt>
-    <dd><b>${value}</b> <span class="hint">${hint}</span></dd>
+    <dd><b>${keepUnits(value)}</b> <span class="hint">${hint}</span></dd>
   </div>`;
 
 export function keyNumbers(
@@ -22,22 +23,25 @@ export function keyNumbers(
   policy: PolicyDefinition | undefined,
 ): TemplateResult {
   const { atMs, nextMs, resetAfterMs: resetMs } = report;
+  const usedLabel = isConcurrency(report) ? 'Held' : 'Used';
   return html`<dl class="tiles">
-    ${tile('Used', countText(used), `of ${countText(limit)}`)}
-    ${tile('Remaining', countText(remaining), gauge(used, limit))}
+    ${tile(usedLabel, countText(used), html`of ${countText(limit)} ${gauge(used, limit)}`)}
+    ${tile('Remaining', countText(remaining))}
     ${tile('Limit', countText(params.limit), limitHint(params, report, policy))}
     ${tile('Next call admitted', waitText(nextMs), 'for cost 1')}
-    ${tile(
-      'Resets',
-      waitText(resetMs),
-      resetMs > 0 ? `at\u00a0${resetTimeText(atMs + resetMs, atMs)}` : nothing,
-    )}
+    ${
+      resetMs > 0
+        ? tile('Resets', waitText(resetMs), `at\u00a0${resetTimeText(atMs + resetMs, atMs)}`)
+        : tile('Resets', '–', 'nothing used')
+    }
   </dl>`;
 }
 
-/** Returns the time of day, or the date and time if it is more than a day ahead. */
+/** Returns the time of day, or the date and time if it is on another day. */
 const resetTimeText = (timeMs: number, nowMs: number): string =>
-  timeMs - nowMs < DAY_MS ? clockText(timeMs) : dateText(timeMs);
+  dateText(timeMs).slice(0, 10) === dateText(nowMs).slice(0, 10)
+    ? clockText(timeMs)
+    : dateText(timeMs);
 
 /** A bar of the used share. Hidden from screen readers: the tiles have the same numbers. */
 function gauge(used: number, capacity: number): TemplateResult {
@@ -50,14 +54,27 @@ function gauge(used: number, capacity: number): TemplateResult {
 
 function limitHint(
   { windowMs, capacity, limit }: LimitParams,
-  { override }: KeyReport,
+  report: KeyReport,
   policy: PolicyDefinition | undefined,
 ): string {
+  const { override } = report;
   const burst = capacity === limit ? '' : `, burst ${countText(capacity)}`;
-  const per = `per ${windowText(windowMs)}${burst}`;
+  const window = windowText(windowMs);
+  const per = isConcurrency(report) ? `at a time, lease ${window}` : `per ${window}${burst}`;
   if (override === undefined) return per;
   const replaced = policy === undefined ? '' : `, instead of ${countText(policy.limit)}`;
   return `${per}${replaced}`;
+}
+
+/** The end of the running block. */
+export function blockNote({ blockedUntilMs, blocks = 0, atMs }: KeyReport) {
+  if (blockedUntilMs === undefined) return nothing;
+  const row = blocks > 1 ? ` ${countText(blocks)} blocks in a row.` : '';
+  return html`<p class="note" role="status">
+    <span class="badge denied">blocked</span>
+    Every call is denied until ${resetTimeText(blockedUntilMs, atMs)}, for
+    ${durationText(blockedUntilMs - atMs)}.${row}
+  </p>`;
 }
 
 export function overrideNote({ override, key, atMs }: KeyReport): TemplateResult | typeof nothing {

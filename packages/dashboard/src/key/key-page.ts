@@ -1,10 +1,10 @@
 /**
- * The page of a key: its numbers, a drawing of its window, and its actions. Everything on the page
- * is of the time of the last report: later, the service may have admitted calls.
+ * The page of a key: its numbers, a drawing of its window, and its actions. The page shows the
+ * state at the time of the last report, without extrapolating to the current time.
  */
 import { html, nothing, type TemplateResult } from 'lit-html';
 import { guard } from 'lit-html/directives/guard.js';
-import type { KeyDescription } from 'sluice/engine';
+import { isConcurrency, type KeyDescription } from 'sluice/engine';
 import { ApiError } from '../api/client.ts';
 import type { KeyReport, LimitParams, PolicyDefinition } from '../api/types.ts';
 import { after } from '../clock.ts';
@@ -12,19 +12,27 @@ import type { Page, PageContext, PageFactory } from '../page.ts';
 import { hrefTo, type Route } from '../route.ts';
 import { checkCommand, command } from '../view/command.ts';
 import { Dialogs } from '../view/dialog.ts';
-import { clockText, countText, durationText, exactText, windowText } from '../view/format.ts';
+import {
+  clockText,
+  countText,
+  durationText,
+  exactText,
+  sentence,
+  windowText,
+} from '../view/format.ts';
 import { keyText, keyView, shortKeyText } from '../view/key-text.ts';
 import { definitionText, deniesAll } from '../view/policy-text.ts';
 import { WidthObserver } from '../view/width-observer.ts';
 import { admissions } from './admissions.ts';
+import { holdsCard } from './holds.ts';
 import { actionButtons } from './key-actions.ts';
 import { KeyHistory } from './key-history.ts';
-import { type CostResult, costText, keyNumbers, overrideNote } from './key-numbers.ts';
+import { blockNote, type CostResult, costText, keyNumbers, overrideNote } from './key-numbers.ts';
 import { describeAt, paramsOf } from './key-params.ts';
 import { buildScene, type Scene } from './scene.ts';
 import { WindowView } from './window-view.ts';
 
-/** The state is loaded at this interval, or more often if the window is short. */
+/** Polling interval of the state, and the interval for windows shorter than `SHORT_WINDOW_MS`. */
 const POLL_MS = 1000;
 const FAST_POLL_MS = 250;
 const SHORT_WINDOW_MS = 10_000;
@@ -79,7 +87,7 @@ class KeyPage implements Page {
     this.#policy = undefined;
     this.#problem = undefined;
     this.#history.clear();
-    // The policy comes first: if its limit is 0, there is no state to load.
+    // Load the policy first: if its limit is 0, there is no state to load.
     void this.#fetchPolicy().then(() => this.#reload());
   }
 
@@ -167,7 +175,7 @@ class KeyPage implements Page {
         <nav class="crumbs" aria-label="Breadcrumb">
           <a href=${hrefTo('overview')}>Overview</a> <span aria-hidden="true">›</span>
           <a href=${hrefTo('policy', [policy])}>${keyView(policy)}</a>
-          <span aria-hidden="true">›</span>
+          <span aria-hidden="true">›</span> Key
         </nav>
         <h1 class="mono key-name" tabindex=${key.length > LONG_KEY_LENGTH ? 0 : nothing}
           >${keyView(key)}</h1
@@ -195,7 +203,7 @@ class KeyPage implements Page {
     if (problem instanceof ApiError && problem.code === 'ERR_UNKNOWN_POLICY') {
       return emptyState('Unknown policy.');
     }
-    return emptyState(problem.message);
+    return emptyState(`The state of this key cannot be loaded. ${problem.message}.`);
   }
 
   #details(report: KeyReport, params: LimitParams): TemplateResult {
@@ -208,14 +216,19 @@ class KeyPage implements Page {
           ${policy === undefined ? nothing : this.#buttons(policy, report)}
         </div>
         ${report.held ? nothing : noStateHint(report)}
-        ${keyNumbers(description, params, report, policy)} ${overrideNote(report)}
+        ${blockNote(report)} ${keyNumbers(description, params, report, policy)}
+        ${overrideNote(report)}
         ${this.#costForm()}
       </section>
-      ${this.#picture(description, params, report)}
-      ${guard([report, policy], () => admissions(description, report, this.#history))}`;
+      ${
+        isConcurrency(report)
+          ? guard([report], () => holdsCard(report))
+          : html`${this.#picture(description, params, report)}
+            ${guard([report, policy], () => admissions(description, report, this.#history))}`
+      }`;
   }
 
-  /** If the last request failed: the reason, and the age of the state that is shown. */
+  /** Shows why the last request failed, and the age of the state on the page. */
   #staleNotice({ message }: Error, { atMs }: KeyReport): TemplateResult {
     const ageMs = Math.max(0, this.#context.feed.nowMs - atMs);
     return html`<p class="wrong" role="alert">
@@ -233,7 +246,7 @@ class KeyPage implements Page {
 
   /** Loads the state after a change of the key or its override. */
   async #reload(): Promise<void> {
-    // The result of a pending request may be from before the change.
+    // Wait for a pending request: its result may be older than the change.
     await this.#pending;
     await this.#refetch();
   }
@@ -247,7 +260,7 @@ class KeyPage implements Page {
       <h2 id="window-title">${TITLES[scene.kind]} ${windowText(params.windowMs)}</h2>
       ${this.#window.view(scene, usedText)}
       <p class="window-summary">
-        <b>${usedText}</b>${freesText === '' ? nothing : html`<br />${freesText}`}
+        <b>${usedText}</b>${freesText === '' ? nothing : html`<br />${sentence(freesText)}`}
       </p>
       ${
         entryCount === entries.length

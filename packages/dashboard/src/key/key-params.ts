@@ -1,4 +1,4 @@
-/** The parameters of the limit of a key, and the description of its state by the algorithm. */
+/** Parameters of the limit of a key, and the algorithm's description of the key's state. */
 import { describeKey, type KeyDescription } from 'sluice/engine';
 import type { KeyReport, LimitParams, PolicyDefinition } from '../api/types.ts';
 
@@ -16,8 +16,8 @@ export function paramsOf(report: KeyReport, policy: PolicyDefinition | undefined
 }
 
 /**
- * Describes the state of a report. At a time before or after it, assumes that no call was admitted
- * in between.
+ * Describes the state of a report, by default at the time of the report. For another time, assumes
+ * that no call was admitted in between.
  */
 export const describeAt = (
   report: KeyReport,

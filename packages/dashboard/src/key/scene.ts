@@ -1,6 +1,7 @@
 /**
- * The content of the drawing of a key at one moment: the visible time span, the admissions in it,
- * and which of them count. Values are times and costs; `window-view.ts` converts them to pixels.
+ * The content of the drawing of a key at the time of a report: the visible time span, its
+ * admissions, and which admissions count. Values are times and costs; `window-view.ts` converts
+ * them to pixels.
  */
 import type {
   EntriesDescription,
@@ -29,7 +30,7 @@ interface BaseScene {
   readonly boundaries: readonly number[];
   /** The value at the top of the drawing. */
   readonly top: number;
-  /** Height of the limit line. Undefined for entries, whose heights are single costs. */
+  /** Height of the limit line. Undefined for entries: an entry's height is only its own cost. */
   readonly limit: number | undefined;
 }
 
@@ -120,7 +121,7 @@ function boundariesIn({ fromMs, toMs }: Span, windowMs: number): readonly number
   return Array.from({ length: count }, (_, at) => firstMs + at * windowMs);
 }
 
-/** If the algorithm counts two windows, the drawn window slides over them. */
+/** Returns the bars of clock-aligned windows. If two windows count, the shaded window slides. */
 function barScene(
   { windows }: WindowsDescription,
   { windowMs, capacity }: LimitParams,

@@ -28,7 +28,7 @@ export const heightOf = (value: number, top: number, least = 0): number =>
 
 /**
  * Returns the SVG path of all entries. Its coordinates are relative to the newest entry, so the
- * path does not change while the entries move.
+ * path stays the same while the drawing moves with time.
  */
 export function ticksPath({ entries, bucketMs, top }: TickScene, perMs: number): string {
   const baseMs = entries[entries.length - 1]?.atMs ?? 0;
@@ -37,7 +37,7 @@ export function ticksPath({ entries, bucketMs, top }: TickScene, perMs: number):
       const height = pixels(heightOf(cost, top, MIN_TICK_HEIGHT));
       const right = (atMs + 1 - baseMs) * perMs;
       if (bucketMs === 0) return `M${pixels((atMs - baseMs) * perMs)} ${PLOT_BOTTOM}v-${height}`;
-      // One pixel between adjacent buckets.
+      // Leave one pixel between adjacent buckets.
       const width = Math.max(TICK_WIDTH, bucketMs * perMs - 1);
       return `M${pixels(right - width)} ${PLOT_BOTTOM}v-${height}h${pixels(width)}v${height}z`;
     })

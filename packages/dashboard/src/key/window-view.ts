@@ -73,6 +73,7 @@ function ticksOf(scene: TickScene, scale: Scale): unknown {
   const shape = bucketMs === 0 ? 'ticks' : 'buckets';
   const tallest = `tallest: cost ${countText(scene.top)}`;
   return svg`${unlisted(unlistedUntilMs, scene, scale)}
+    <text class="gone-label" x="2" y=${PLOT_TOP + 12}>expired</text>
     ${scene.top > 1 ? svg`<text x="2" y=${PLOT_TOP - 10}>${tallest}</text>` : nothing}
     <g clip-path="url(#window-gone)"><g transform=${place}>
       <path class="${shape} gone" d=${path} /></g></g>
@@ -118,10 +119,13 @@ function barsOf({ bars, top, nowMs, boundaries }: BarScene, { x }: Scale): unkno
             ? svg`<rect class="bar open" x=${from} y=${y} width=${width} height=${height} />`
             : nothing
         }</g>
-      <text class="bar-label" x=${labelX} y=${Math.max(PLOT_TOP + 12, y - 5)} text-anchor="middle">
+      <text class="bar-label" x=${labelX} y=${labelY(y)} text-anchor="middle">
         ${countText(cost)}</text>`;
   });
 }
+
+/** Above the bar, or inside it if there is no room below the limit line. */
+const labelY = (top: number): number => (top - 20 < PLOT_TOP ? top + 16 : top - 5);
 
 function levelOf({ points, top, level, nowMs }: LevelScene, { x }: Scale): unknown {
   const y = (tokens: number): number =>

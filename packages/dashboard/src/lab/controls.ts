@@ -1,8 +1,8 @@
 /** The input fields of the lab. Invalid input shows an error at the field and is not applied. */
 import { html, nothing, type TemplateResult } from 'lit-html';
 import { live } from 'lit-html/directives/live.js';
-import { algorithmNames, durationCode, optionOf } from 'sluice/engine';
-import type { AlgorithmName } from '../api/types.ts';
+import { durationCode, optionOf, windowAlgorithmNames } from 'sluice/engine';
+import type { WindowAlgorithmName } from '../api/types.ts';
 import { countText } from '../view/format.ts';
 import { parseDuration } from './lab-query.ts';
 import {
@@ -28,9 +28,9 @@ const textIn = (event: Event): string => (event.target as HTMLInputElement).valu
 export class Controls {
   readonly #change: Change;
   readonly #redraw: () => void;
-  /** By field name. */
+  /** Invalid inputs by field name. */
   readonly #invalid = new Map<string, InvalidInput>();
-  /** The typed calls as text, including comments and spacing. */
+  /** The text of the typed calls, and the calls parsed from it. Keeps comments and spacing. */
   #draft: { readonly text: string; readonly of: LabSettings['typed'] } | undefined = undefined;
 
   constructor(change: Change, redraw: () => void) {
@@ -38,7 +38,7 @@ export class Controls {
     this.#redraw = redraw;
   }
 
-  /** Discards the input: the settings were replaced. */
+  /** Discards invalid and unfinished input, after the settings were replaced. */
   clear(): void {
     this.#invalid.clear();
     this.#draft = undefined;
@@ -72,9 +72,9 @@ export class Controls {
       ${
         traffic === 'typed' || traffic === 'adversary'
           ? nothing
-          : this.#number(settings, 'windows', 'Windows')
+          : this.#number(settings, 'windows', 'Window count')
       }
-      ${this.#number(settings, 'startMs', 'Start, ms since 1970')}
+      ${this.#number(settings, 'startMs', 'Start (Unix time, ms)')}
     </section>`;
   }
 
@@ -86,7 +86,7 @@ export class Controls {
       ${this.#number(settings, 'limit', 'Limit')} ${this.#window(settings)}
       <fieldset class="wide">
         <legend>Algorithms to compare</legend>
-        ${algorithmNames.map((name) => this.#algorithm(settings, name))}
+        ${windowAlgorithmNames.map((name) => this.#algorithm(settings, name))}
       </fieldset>
       ${hasOption('burst') ? this.#number(settings, 'burst', 'Burst (tokens)') : nothing}
       ${hasOption('buckets') ? this.#number(settings, 'buckets', 'Buckets') : nothing}
@@ -120,7 +120,7 @@ export class Controls {
     return undefined;
   }
 
-  /** `apply` returns an error message, or undefined if it has applied the text. */
+  /** Shows an input. `apply` returns an error message, or undefined if it has applied the text. */
   #field(
     name: string,
     label: string,
@@ -151,28 +151,29 @@ export class Controls {
     return html`<div class="field">
       <label for="lab-against">Against</label>
       <select id="lab-against" .value=${live(against)}
-        @change=${(event: Event) => this.#change({ against: textIn(event) as AlgorithmName })}>
-        ${algorithmNames.map(
+        @change=${(event: Event) =>
+          this.#change({ against: textIn(event) as WindowAlgorithmName })}>
+        ${windowAlgorithmNames.map(
           (name) => html`<option value=${name} ?selected=${name === against}>${name}</option>`,
         )}
       </select>
     </div>`;
   }
 
-  #algorithm({ algorithms }: LabSettings, name: AlgorithmName): TemplateResult {
+  #algorithm({ algorithms }: LabSettings, name: WindowAlgorithmName): TemplateResult {
     const isOn = algorithms.includes(name);
     const toggle = (): void => {
       const on = new Set(algorithms);
       if (isOn) on.delete(name);
       else on.add(name);
-      this.#change({ algorithms: algorithmNames.filter((each) => on.has(each)) });
+      this.#change({ algorithms: windowAlgorithmNames.filter((each) => on.has(each)) });
     };
     return html`<label class="check">
       <input type="checkbox" .checked=${live(isOn)} @change=${toggle} /> ${name}
     </label>`;
   }
 
-  /** Valid lines are applied at once; the text stays as typed. */
+  /** Shows the text area of typed calls. Applies a valid text at once and leaves it as typed. */
   #typed(settings: LabSettings): TemplateResult {
     const { typed, startMs } = settings;
     const invalid = this.#invalid.get('typed');
@@ -193,7 +194,7 @@ export class Controls {
         aria-describedby="lab-typed-hint lab-typed-wrong" aria-invalid=${invalid !== undefined}
         .value=${live(invalid?.text ?? this.#draft.text)} @input=${changed}></textarea>
       <p id="lab-typed-hint" class="hint">
-        One call per line. Times are relative to the start, or since 1970. The default cost is 1.
+        One call per line. Times are relative to the start, or Unix times. The default cost is 1.
       </p>
       <span id="lab-typed-wrong" class="wrong" role="alert">${invalid?.message ?? nothing}</span>
     </div>`;

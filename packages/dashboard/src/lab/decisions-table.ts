@@ -1,4 +1,4 @@
-/** Table of all decisions, with the engine's unformatted numbers. */
+/** Table of all decisions, with the limiter's unformatted numbers. */
 import { html, nothing, type TemplateResult } from 'lit-html';
 import { guard } from 'lit-html/directives/guard.js';
 import type { RunDecision } from 'sluice-traffic/lab';
@@ -16,7 +16,7 @@ export class DecisionsTable {
     this.#redraw = redraw;
   }
 
-  /** The table is built when opened. */
+  /** Shows a closed table. Its rows are built when the user opens it. */
   view(result: LabResult): TemplateResult {
     const { calls } = result.traffic;
     return html`<details class="as-table" @toggle=${(event: Event) => this.#toggled(event)}>
@@ -40,7 +40,7 @@ export class DecisionsTable {
           <thead>
             <tr>
               <th scope="col" rowspan="2" class="number">Time, ms</th>
-              <th scope="col" rowspan="2" class="number">Since the start</th>
+              <th scope="col" rowspan="2" class="number">Since the start, ms</th>
               ${hasKeys ? html`<th scope="col" rowspan="2">Client</th>` : nothing}
               <th scope="col" rowspan="2" class="number">Cost</th>
               ${lanes.map(

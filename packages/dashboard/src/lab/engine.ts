@@ -1,2 +1,2 @@
-/** The library's engine as a separate entry, so that tests can run the vectors against it. */
+/** The rate limiter as a separate build entry, so that tests can run it in the browser. */
 export { createLimiter, definePolicy, ManualClock, memoryStore, SluiceError } from 'sluice';

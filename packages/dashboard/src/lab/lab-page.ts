@@ -1,4 +1,4 @@
-/** The lab: compares all algorithms on the same traffic, using the engine in the browser. */
+/** The lab page: runs the same traffic through all algorithms, with the limiter in the browser. */
 import { html, nothing, type TemplateResult } from 'lit-html';
 import { ref } from 'lit-html/directives/ref.js';
 import type { Page, PageContext, PageFactory } from '../page.ts';
@@ -70,7 +70,7 @@ class LabPage implements Page {
     this.#results.load(settings, this.#result);
   }
 
-  /** Editing by hand starts from the calls of the current traffic. */
+  /** Applies changed settings. Drawing and typing start from the calls of the current traffic. */
   #change(changes: Partial<LabSettings>): void {
     const before = this.#settings;
     const isDrawn = changes.traffic === 'drawn' && before.traffic !== 'drawn';

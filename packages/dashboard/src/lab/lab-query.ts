@@ -1,12 +1,13 @@
 /**
- * Encodes the lab's settings as the query of its address, and parses them. Omits defaults and uses
- * only characters that need no escaping. Invalid values fall back to the default, with a notice.
+ * Encodes the lab's settings as the query of its URL, and parses them. The query omits defaults and
+ * has only characters that need no escaping. Invalid values fall back to the default, with a
+ * notice.
  *
- *     drawn=0*12.5.9     12 slots without calls, then one with 5 and one with 9
- *     times=0*50_2000.3  50 calls at the start, one of cost 3 two seconds after the last of them
+ *     drawn=0*12.5.9     12 slots without calls, then a slot with 5 calls and a slot with 9
+ *     times=0*50_2000.3  50 calls at the start, then a call of cost 3 two seconds later
  */
-import { algorithmNames, durationCode, durationMs } from 'sluice/engine';
-import type { AlgorithmName } from '../api/types.ts';
+import { durationCode, durationMs, windowAlgorithmNames } from 'sluice/engine';
+import type { WindowAlgorithmName } from '../api/types.ts';
 import { countText } from '../view/format.ts';
 import {
   BOUNDS,
@@ -23,7 +24,7 @@ import {
 
 export type LabQuery = Readonly<Record<string, string>>;
 
-/** Chat and mail programs truncate longer addresses. */
+/** Chat and mail programs truncate longer URLs. */
 export const MAX_QUERY_LENGTH = 2000;
 
 const NUMBERS: Readonly<Record<NumberName, string>> = {
@@ -39,7 +40,7 @@ export function parseDuration(text: string): number {
 
 const repeated = (text: string, count: number): string => (count === 1 ? text : `${text}*${count}`);
 
-/** Run-length encoded, without trailing zeros. */
+/** Returns the run-length encoded counts, without trailing zeros. */
 function slotsText(slots: readonly number[]): string {
   const last = slots.findLastIndex((count) => count > 0);
   const runs: { value: number; count: number }[] = [];
@@ -51,7 +52,7 @@ function slotsText(slots: readonly number[]): string {
   return runs.map(({ value, count }) => repeated(String(value), count)).join('.');
 }
 
-/** Times are differences to the previous call, the first to the start. */
+/** Encodes the times relative to the previous call. The first time is relative to the start. */
 function timesText(startMs: number, typed: readonly TypedCall[]): string {
   const groups: { sinceMs: number; cost: number; count: number }[] = [];
   let beforeMs = startMs;
@@ -80,7 +81,7 @@ export function formatLabQuery(settings: LabSettings): LabQuery {
   if (traffic === 'adversary' && against !== DEFAULTS.against) query.against = against;
   if (traffic === 'drawn') query.drawn = slotsText(settings.slots);
   if (traffic === 'typed') query.times = timesText(settings.startMs, settings.typed);
-  if (algorithms.length < algorithmNames.length) {
+  if (algorithms.length < windowAlgorithmNames.length) {
     query.algorithms = algorithms.join('.') || 'none';
   }
   if (policy !== DEFAULTS.policy) query.policy = policy;
@@ -132,14 +133,14 @@ class Reader {
     return first;
   }
 
-  algorithms(): readonly AlgorithmName[] {
+  algorithms(): readonly WindowAlgorithmName[] {
     const text = this.#query.algorithms;
     if (text === undefined) return DEFAULTS.algorithms;
     const names = text.split('.');
     if (text === 'none') return [];
-    const known = algorithmNames.filter((name) => names.includes(name));
+    const known = windowAlgorithmNames.filter((name) => names.includes(name));
     if (known.length === new Set(names).size) return known;
-    this.#reject('algorithms', `some of ${algorithmNames.join(' ')} with dots between`);
+    this.#reject('algorithms', `some of ${windowAlgorithmNames.join(' ')} with dots between`);
     return DEFAULTS.algorithms;
   }
 
@@ -162,7 +163,7 @@ class Reader {
   }
 }
 
-/** Returns undefined if the text is invalid or too long. */
+/** Parses counts such as `0*12.5`. Returns undefined if the text is invalid or too long. */
 function parseSlots(text: string): readonly number[] | undefined {
   const slots: number[] = [];
   for (const run of text.split('.')) {
@@ -174,7 +175,10 @@ function parseSlots(text: string): readonly number[] | undefined {
   return slots;
 }
 
-/** In a group `since*count`, all calls have the time of the first. */
+/**
+ * Parses groups of simultaneous calls, such as `0*50_2000.3`. Returns undefined if the text is
+ * invalid or too long.
+ */
 function parseTimes(text: string, startMs: number): readonly TypedCall[] | undefined {
   let atMs = startMs;
   let isWrong = false;
@@ -200,7 +204,7 @@ export function parseLabQuery(query: LabQuery): ParsedLabQuery {
     windows: reader.number('windows')!,
     startMs,
     cost: reader.number('cost')!,
-    against: reader.one('against', DEFAULTS.against, algorithmNames),
+    against: reader.one('against', DEFAULTS.against, windowAlgorithmNames),
     slots: reader.slots(),
     typed: reader.typed(startMs),
     limit: reader.number('limit')!,
@@ -208,7 +212,7 @@ export function parseLabQuery(query: LabQuery): ParsedLabQuery {
     burst: reader.number('burst'),
     buckets: reader.number('buckets')!,
     algorithms: reader.algorithms(),
-    policy: reader.one('policy', DEFAULTS.policy, algorithmNames),
+    policy: reader.one('policy', DEFAULTS.policy, windowAlgorithmNames),
   };
   return { settings, notices: reader.notices };
 }

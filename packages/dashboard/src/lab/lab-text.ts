@@ -3,7 +3,7 @@
 import type { RunDecision, WorstWindow } from 'sluice-traffic/lab';
 import { countText, durationText } from '../view/format.ts';
 
-/** `+9.912 s` since the start, to the millisecond. */
+/** Returns the time since the start to the millisecond, such as `+9.912 s`. */
 export function sinceText(sinceMs: number): string {
   const seconds = Math.floor(sinceMs / 1000);
   const rest = String(sinceMs - seconds * 1000).padStart(3, '0');
@@ -19,7 +19,7 @@ export function decisionText({ allowed, remaining, retryAfterMs }: RunDecision):
   return `denied, retry in ${durationText(retryAfterMs)}`;
 }
 
-/** `2.00 ×`; above 1 at least `1.01 ×`. */
+/** Returns a text such as `2.00 ×`. A multiple above 1 is at least `1.01 ×`. */
 export function multipleText(multiple: number): string {
   const text = multiple.toFixed(2);
   return `${multiple > 1 && text === '1.00' ? '1.01' : text} ×`;

@@ -1,13 +1,13 @@
-/** Keeps the address of the lab up to date, and makes links to share. */
+/** Writes the lab's settings to the browser's URL, and creates links to share. */
 import { after } from '../clock.ts';
 import type { PageContext } from '../page.ts';
 import { type Route, routeText } from '../route.ts';
 import { type LabQuery, MAX_QUERY_LENGTH, queryLength } from './lab-query.ts';
 
-/** Debounce: browsers limit the rate of address changes. */
+/** Debounce of URL changes, because browsers limit their rate. */
 const WRITE_MS = 300;
 
-/** The route of a query. If the query is too long for a link, without the calls. */
+/** Returns the route of a query. If the query is too long for a link, omits the calls. */
 function routeOf(query: LabQuery): Route {
   const { times, drawn, ...rest } = query;
   return { page: 'lab', names: [], query: isTooLong(query) ? rest : query };
@@ -27,7 +27,7 @@ export class LabUrl {
     this.#context = context;
   }
 
-  /** Whether the address is the one that `write` set. */
+  /** Returns true if `write` set this route. */
   isOwn(route: Route): boolean {
     return routeText(route) === this.#written;
   }

@@ -1,4 +1,7 @@
-/** The shapes of a lane: admitted cost per window over time, and the calls below. */
+/**
+ * Shapes of a lane, the drawing of one algorithm: the admitted cost per window over time, and the
+ * calls below it. Positions and lengths are in pixels.
+ */
 import type { LabResult, Lane } from './run.ts';
 import type { Call } from './traffic.ts';
 
@@ -7,7 +10,7 @@ export const TOP = 8;
 export const BASE = TOP + PLOT;
 const UP = 20;
 const DOWN = 14;
-/** Baseline of the calls: admitted ones rise from it, denied ones hang below. */
+/** Baseline of the calls: admitted calls are drawn above it, denied calls below. */
 export const GROUND = BASE + 8 + UP;
 export const LANE_HEIGHT = GROUND + DOWN + 4;
 const COLUMN = 3;
@@ -26,7 +29,7 @@ export function timeScale({ startMs, endMs }: LabResult['traffic'], width: numbe
   return { width, startMs, perMs, x: (timeMs) => (timeMs - startMs) * perMs };
 }
 
-/** From `atMs` on the window contains `cost`. */
+/** From `atMs` on, the window contains the admitted cost `cost`. */
 export interface Step {
   readonly atMs: number;
   readonly cost: number;
@@ -70,11 +73,11 @@ export function costAt(steps: readonly Step[], timeMs: number): number {
 
 const short = (value: number): string => String(Math.round(value * 10) / 10);
 
-/** Vertical position of a cost; `top` is the cost at the top of the plot. */
+/** Returns the vertical position of a cost. `top` is the cost at the top of the plot. */
 export const plotY = (cost: number, top: number): number =>
   BASE - Math.min(1, Math.max(0, cost / top)) * PLOT;
 
-/** The area below the steps. */
+/** Returns the SVG path of the area below the steps. */
 export function areaPath(steps: readonly Step[], top: number, { x, width }: TimeScale): string {
   if (steps.length === 0) return '';
   const places = steps.map(
@@ -83,7 +86,7 @@ export function areaPath(steps: readonly Step[], top: number, { x, width }: Time
   return `M0 ${BASE}${places.join('')}H${width}V${BASE}Z`;
 }
 
-/** The usage that the algorithm reports, as a line. */
+/** Returns the SVG path of the usage that the algorithm reports. */
 export function usedPath(used: Lane['used'], top: number, { x }: TimeScale): string {
   const points = used.map(({ atMs, cost }) => `${short(x(atMs))} ${short(plotY(cost, top))}`);
   // Simultaneous calls produce equal points.
@@ -95,7 +98,7 @@ export interface Columns {
   readonly denied: string;
 }
 
-/** Groups calls into columns of 3 pixels, as high as their summed cost. */
+/** Returns SVG paths of the calls in columns of 3 pixels. The height is the sum of the costs. */
 export function callColumns(
   calls: readonly Call[],
   decisions: Lane['decisions'],
@@ -122,7 +125,7 @@ export function callColumns(
   return { passed: path(sums.passed, UP, '-'), denied: path(sums.denied, DOWN, '') };
 }
 
-/** Highest cost of a column over all calls: the common scale of all lanes. */
+/** Returns the highest cost of a column over all calls: the common scale of all lanes. */
 export function highestColumn(calls: readonly Call[], { x }: TimeScale): number {
   const sums = new Map<number, number>();
   for (const { atMs, cost } of calls) {
@@ -157,7 +160,7 @@ const AXIS_STEPS: readonly number[] = [
   ...[1, 2, 3, 6, 12, 24, 48, 120, 240, 720].map((each) => each * HOUR_MS),
 ];
 
-/** Round axis times since the start, at least `leastPixels` apart. */
+/** Returns round times since the start for the axis, at least `leastPixels` apart. */
 export function axisSteps({ perMs, width }: TimeScale, leastPixels: number): readonly number[] {
   const leastMs = leastPixels / perMs;
   const stepMs = AXIS_STEPS.find((each) => each >= leastMs) ?? leastMs;

@@ -1,4 +1,4 @@
-/** One lane per algorithm, stacked on a common time axis. */
+/** Draws one lane per algorithm, stacked on a common time axis. */
 import { html, nothing, svg, type TemplateResult } from 'lit-html';
 import { guard } from 'lit-html/directives/guard.js';
 import type { RunDecision } from 'sluice-traffic/lab';
@@ -42,7 +42,7 @@ interface Drawn {
 /** A position in the traffic. */
 export interface Position {
   readonly atMs: number;
-  /** Index of the last call up to `atMs`; undefined before the first. */
+  /** Index of the last call up to `atMs`; undefined before the first call. */
   readonly call: number | undefined;
 }
 
@@ -102,7 +102,7 @@ export class LanesView {
     </section>`;
   }
 
-  /** The parts that do not change while the window slides. */
+  /** Draws the parts that do not change while the window slides. */
   #shapes({ area, used, columns }: Drawn, at: number): unknown {
     const { width } = this.#scale;
     const limitY = plotY(this.#settings.limit, this.#top);
@@ -151,7 +151,7 @@ export class LanesView {
       <line class="now" x1=${x(atMs)} x2=${x(atMs)} y1=${TOP - 6} y2=${LANE_HEIGHT} />`;
   }
 
-  /** Time axis below all lanes, relative to the start. */
+  /** Draws the time axis below all lanes, relative to the start. */
   axis(): TemplateResult {
     const { width, perMs } = this.#scale;
     return html`<svg class="lane-axis" width=${width} height=${AXIS_HEIGHT} aria-hidden="true">
@@ -166,7 +166,7 @@ export class LanesView {
   }
 }
 
-/** A sign besides the colour. */
+/** Shows a decision by colour and by a sign, for users who cannot distinguish the colours. */
 function decisionMark(decision: RunDecision): TemplateResult {
   const [name, sign] = decision.allowed ? ['is-passed', '✓'] : ['is-denied', '✕'];
   return html`<span class=${name}>${sign} ${decisionText(decision)}</span>`;
@@ -199,7 +199,7 @@ export function callText({ traffic }: LabResult, { call }: Position): string {
   return `${number}, at ${sinceText(atMs - startMs)}, cost ${countText(cost)}${client}`;
 }
 
-/** The call and the decision of each algorithm, for screen readers. */
+/** Returns the call and the decision of each algorithm, for screen readers. */
 export function decisionsText(result: LabResult, position: Position): string {
   const { call } = position;
   if (call === undefined) return callText(result, position);
@@ -219,6 +219,8 @@ export function legend({ windowMs, limit }: LabSettings): TemplateResult {
       svg`<rect class="true" y="2" width="22" height="8" />`,
       `admitted in the last ${windowText(windowMs)}`,
     ],
+    [svg`<rect class="true-over" y="2" width="22" height="8" />`, 'the part above the limit'],
+    [svg`<rect class="band" width="22" height="10" />`, 'the window that ends at the time above'],
     [line('used'), 'usage counted by the algorithm'],
     [line('limit'), `limit ${countText(limit)}`],
     [svg`<path class="passed" d="M4 10v-8M10 10v-8M16 10v-8" />`, 'admitted (up)'],

@@ -13,12 +13,12 @@ export class Playback {
   readonly #moved: (isChosen: boolean) => void;
   readonly #player: Player;
   #result!: LabResult;
-  /** Undefined until the user chooses one. Until then, the fullest window is shown. */
+  /** The chosen position. Undefined until the user chooses one: the fullest window is shown. */
   #position: Position | undefined = undefined;
   /** The call under the pointer. */
   #pointed: number | undefined = undefined;
 
-  /** `moved` gets true if the user chose the position, false while playing or pointing. */
+  /** Calls `moved` with true if the user chose the position, with false during play or hover. */
   constructor(moved: (isChosen: boolean) => void) {
     this.#moved = moved;
     this.#player = new Player((part) => this.#seek(part));
@@ -36,7 +36,7 @@ export class Playback {
     this.#player.stop();
   }
 
-  /** Restores the position from the address. Returns an error message if it is invalid. */
+  /** Restores the position from the URL. Returns an error message if the position is invalid. */
   restore(query: PositionQuery): string | undefined {
     const { calls, startMs, endMs } = this.#result.traffic;
     const call = Number(query.call);
@@ -73,7 +73,7 @@ export class Playback {
     return { atMs, call: this.#callAt(atMs) };
   }
 
-  /** Shows the call under the pointer; undefined if the pointer has left. */
+  /** Shows the call under the pointer. `call` is undefined if the pointer has left. */
   point(call: number | undefined): void {
     if (this.#player.isPlaying && call !== undefined) return;
     this.#pointed = call;
@@ -120,7 +120,7 @@ export class Playback {
     this.#moved(true);
   }
 
-  /** Returns the last call at or before a time. */
+  /** Returns the index of the last call at or before a time. */
   #callAt(timeMs: number): number | undefined {
     const last = this.#result.traffic.calls.findLastIndex(({ atMs }) => atMs <= timeMs);
     return last < 0 ? undefined : last;
@@ -148,7 +148,7 @@ export class Playback {
     }
     const { startMs, endMs } = this.#result.traffic;
     const part = (this.position.atMs - startMs) / (endMs - startMs);
-    // Little happens after the fullest window, so without a choice play from the start.
+    // Without a chosen position, play from the start: little happens after the fullest window.
     const isChosen = this.#position !== undefined && part < 1;
     this.#pointed = undefined;
     this.#player.play(isChosen ? part : 0);

@@ -1,16 +1,16 @@
-/** Moves the window over the traffic. */
+/** Animation that moves the window over the traffic. */
 import { eachFrame, nowMs } from '../clock.ts';
 
 const PLAY_MS = 12_000;
 const MIN_FRAME_MS = 33;
-/** Step with reduced motion. */
+/** Time between frames if the user prefers reduced motion. */
 const STEP_MS = 1000;
 
 export class Player {
   readonly #moved: (part: number) => void;
   #cancel: (() => void) | undefined = undefined;
 
-  /** `moved` gets the progress from 0 to 1; at 1 playing has ended. */
+  /** Calls `moved` with the progress from 0 to 1. At 1, the animation has ended. */
   constructor(moved: (part: number) => void) {
     this.#moved = moved;
   }

@@ -1,26 +1,26 @@
 /** The policy as a configuration file to copy. */
 import { html, type TemplateResult } from 'lit-html';
 import { live } from 'lit-html/directives/live.js';
-import { algorithmNames } from 'sluice/engine';
-import type { AlgorithmName } from '../api/types.ts';
+import { windowAlgorithmNames } from 'sluice/engine';
+import type { WindowAlgorithmName } from '../api/types.ts';
 import { policyFile } from './policy-file.ts';
 import type { LabSettings } from './settings.ts';
 
 export interface PolicyActions {
-  choose(algorithm: AlgorithmName): void;
+  choose(algorithm: WindowAlgorithmName): void;
   copy(text: string, what: string): void;
 }
 
 export function policyCard(settings: LabSettings, actions: PolicyActions): TemplateResult {
   const text = policyFile(settings);
   const chosen = (event: Event): void =>
-    actions.choose((event.target as HTMLSelectElement).value as AlgorithmName);
+    actions.choose((event.target as HTMLSelectElement).value as WindowAlgorithmName);
   return html`<section class="card" aria-labelledby="policy-title">
     <h2 id="policy-title">Policy file</h2>
     <div class="row">
       <label for="lab-policy">Algorithm</label>
       <select id="lab-policy" .value=${live(settings.policy)} @change=${chosen}>
-        ${algorithmNames.map(
+        ${windowAlgorithmNames.map(
           (name) =>
             html`<option value=${name} ?selected=${name === settings.policy}>${name}</option>`,
         )}

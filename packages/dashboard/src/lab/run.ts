@@ -1,29 +1,30 @@
-/** Runs the calls through the engine once per algorithm and compares the decisions. */
+/** Runs the calls through the limiter once per algorithm and compares the decisions. */
 import { AlgorithmRun, type RunDecision, type WorstWindow } from 'sluice-traffic/lab';
-import type { AlgorithmName } from '../api/types.ts';
+import type { WindowAlgorithmName } from '../api/types.ts';
 import { definePolicy } from './engine.ts';
 import { type LabSettings, policyOptions } from './settings.ts';
 import { type Call, SINGLE_CLIENT, type Traffic } from './traffic.ts';
 
+/** The result of one algorithm, drawn as one row. */
 export interface Lane {
-  readonly algorithm: AlgorithmName;
+  readonly algorithm: WindowAlgorithmName;
   readonly capacity: number;
-  /** One per call. */
+  /** One decision per call. */
   readonly decisions: readonly RunDecision[];
   readonly admitted: number;
   readonly denied: number;
-  /** The window of any alignment with the highest admitted cost. */
+  /** The window with the highest admitted cost, over windows that start at any time. */
   readonly fullest: WorstWindow | undefined;
   /** Index of the first denied call. */
   readonly firstDenial: number | undefined;
-  /** Calls that the exact sliding log decides differently. */
+  /** Number of calls admitted here and denied by the exact sliding log, and the reverse. */
   readonly falseAdmits: number;
   readonly falseDenials: number;
   /** Usage over time, as the algorithm reports it. */
   readonly used: readonly Used[];
 }
 
-/** An admitted call has two, before and after it. */
+/** Usage at one time. An admitted call has two: before and after the call. */
 export interface Used {
   readonly atMs: number;
   readonly cost: number;
@@ -31,18 +32,18 @@ export interface Used {
 
 export interface LabResult {
   readonly traffic: Traffic;
-  /** The key whose windows are drawn: the busiest one. */
+  /** The key whose windows are drawn: the key with the most calls. */
   readonly followed: string;
   readonly lanes: readonly Lane[];
 }
 
-const EXACT: AlgorithmName = 'sliding-log';
+const EXACT: WindowAlgorithmName = 'sliding-log';
 const SAMPLES = 300;
 
 export function runLab(settings: LabSettings, traffic: Traffic): LabResult {
   const followed = busiest(traffic.calls);
   const times = sampleTimes(traffic, settings.windowMs);
-  const run = (algorithm: AlgorithmName): LaneRun =>
+  const run = (algorithm: WindowAlgorithmName): LaneRun =>
     new LaneRun(settings, algorithm, followed).all(traffic.calls, times);
   const exact = run(EXACT);
   const lanes = settings.algorithms.map((algorithm) =>
@@ -51,7 +52,7 @@ export function runLab(settings: LabSettings, traffic: Traffic): LabResult {
   return { traffic, followed, lanes };
 }
 
-/** Evenly spaced, and on both sides of each window boundary, where usage may drop. */
+/** Returns evenly spaced times, and two at each window boundary, where usage may drop. */
 function sampleTimes({ startMs, endMs }: Traffic, windowMs: number): readonly number[] {
   const lengthMs = endMs - startMs;
   const even = Array.from({ length: SAMPLES + 1 }, (_, at) =>
@@ -75,9 +76,9 @@ function busiest(calls: readonly Call[]): string {
   return most;
 }
 
-/** One algorithm on all calls, with its usage over time. */
+/** Runs all calls through one algorithm and samples its usage over time. */
 class LaneRun {
-  readonly #algorithm: AlgorithmName;
+  readonly #algorithm: WindowAlgorithmName;
   readonly #followed: string;
   readonly #capacity: number;
   readonly #run: AlgorithmRun;
@@ -85,7 +86,7 @@ class LaneRun {
   readonly #decisions: RunDecision[] = [];
   readonly #used: Used[] = [];
 
-  constructor(settings: LabSettings, algorithm: AlgorithmName, followed: string) {
+  constructor(settings: LabSettings, algorithm: WindowAlgorithmName, followed: string) {
     const policy = definePolicy('lab', policyOptions(settings, algorithm));
     this.#algorithm = algorithm;
     this.#followed = followed;

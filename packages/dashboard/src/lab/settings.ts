@@ -1,8 +1,8 @@
 /** Settings of the lab: traffic, limit and algorithms. */
-import { algorithmNames, optionOf } from 'sluice/engine';
-import type { AlgorithmName } from '../api/types.ts';
+import { optionOf, windowAlgorithmNames } from 'sluice/engine';
+import type { WindowAlgorithmName } from '../api/types.ts';
 
-/** Generated shapes, the worst case of an algorithm, and calls entered by hand. */
+/** Generated shapes, the worst case of an algorithm (`adversary`), and calls entered by hand. */
 export const TRAFFIC_NAMES = [
   'boundary',
   'steady',
@@ -25,26 +25,26 @@ export interface LabSettings {
   readonly seed: number;
   /** Number of generated calls. */
   readonly calls: number;
-  /** Duration, in windows. */
+  /** Duration of the traffic, in windows. */
   readonly windows: number;
   /** Start time, which determines where clock-aligned windows begin. */
   readonly startMs: number;
-  /** Cost of each call, except typed ones. */
+  /** Cost of each call, except of typed calls, which have their own costs. */
   readonly cost: number;
   /** The algorithm attacked by `adversary`. */
-  readonly against: AlgorithmName;
+  readonly against: WindowAlgorithmName;
   /** Calls per slot, for drawn traffic. */
   readonly slots: readonly number[];
-  /** In order of time. */
+  /** Typed calls, in order of time. */
   readonly typed: readonly TypedCall[];
   readonly limit: number;
   readonly windowMs: number;
-  /** Default: the limit. */
+  /** Capacity of a token bucket (default: the limit). */
   readonly burst: number | undefined;
   readonly buckets: number;
-  readonly algorithms: readonly AlgorithmName[];
+  readonly algorithms: readonly WindowAlgorithmName[];
   /** The algorithm of the policy file. */
-  readonly policy: AlgorithmName;
+  readonly policy: WindowAlgorithmName;
 }
 
 export const SLOTS = 60;
@@ -54,7 +54,7 @@ export const MAX_WINDOWS = 20;
 
 const DAY_MS = 86_400_000;
 
-/** Smallest and largest value. */
+/** Smallest and largest value of each setting. */
 export const BOUNDS = {
   seed: [0, 2 ** 32 - 1],
   calls: [1, MAX_CALLS],
@@ -69,8 +69,8 @@ export const BOUNDS = {
 export type NumberName = keyof typeof BOUNDS;
 
 /**
- * Boundary burst: 50 calls right before a window boundary and 50 right after, with a limit of 50.
- * The start is a boundary of every common window.
+ * The default traffic sends 50 calls right before a window boundary and 50 right after, with a
+ * limit of 50. The start is midnight UTC, a boundary of clock-aligned windows up to one day.
  */
 export const DEFAULTS: LabSettings = {
   traffic: 'boundary',
@@ -86,14 +86,14 @@ export const DEFAULTS: LabSettings = {
   windowMs: 10_000,
   burst: undefined,
   buckets: 60,
-  algorithms: algorithmNames,
+  algorithms: windowAlgorithmNames,
   policy: 'sliding-log',
 };
 
 export const isWithin = (name: NumberName, value: number): boolean =>
   Number.isSafeInteger(value) && value >= BOUNDS[name][0] && value <= BOUNDS[name][1];
 
-export function policyOptions(settings: LabSettings, algorithm: AlgorithmName) {
+export function policyOptions(settings: LabSettings, algorithm: WindowAlgorithmName) {
   const { limit, windowMs } = settings;
   const option = optionOf(algorithm);
   const value = option && settings[option];

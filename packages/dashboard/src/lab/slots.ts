@@ -1,4 +1,4 @@
-/** Drawing calls into time slots. */
+/** Calls per time slot, as the user draws them. */
 import { MAX_IN_SLOT } from './settings.ts';
 
 export interface SlotCount {
@@ -8,11 +8,11 @@ export interface SlotCount {
 
 export const MIN_TOP = 10;
 
-/** Number of calls at the top of the strip: at least the limit. */
+/** Returns the number of calls at the top of the strip: at least the limit. */
 export const stripTop = (slots: readonly number[], limit: number): number =>
   Math.min(MAX_IN_SLOT, Math.max(MIN_TOP, limit, ...slots));
 
-/** The slots with a line drawn from one to another, ends included. */
+/** Returns the slots with a line drawn from one slot to another, both included. */
 export function withLine(
   slots: readonly number[],
   from: SlotCount,

@@ -1,4 +1,4 @@
-/** Summary of all algorithms. */
+/** Table with one row of numbers per algorithm. */
 import type { TemplateResult } from 'lit-html';
 import { countText } from '../view/format.ts';
 import { type Column, table } from '../view/table.ts';

@@ -1,4 +1,4 @@
-/** Calls over time as a bar strip, editable by pointer and arrow keys. */
+/** Bar chart of calls over time, editable by pointer and arrow keys. */
 import { html, svg, type TemplateResult } from 'lit-html';
 import { countWithNoun, windowText } from '../view/format.ts';
 import { MAX_IN_SLOT, SLOTS } from './settings.ts';
@@ -21,7 +21,7 @@ export class Strip {
   /** The slot that the arrow keys change. */
   #slot = 0;
   #last: SlotCount | undefined = undefined;
-  /** Constant while drawing, so that bars do not rescale under the pointer. */
+  /** Calls at the top of the chart. Constant while the user draws, so that bars do not rescale. */
   #top = MIN_TOP;
 
   constructor(drawn: (slots: readonly number[]) => void, redraw: () => void) {
@@ -52,7 +52,6 @@ export class Strip {
   #picture({ slots, width }: StripState): TemplateResult {
     const each = width / SLOTS;
     return html`<svg width=${width} height=${HEIGHT} aria-hidden="true">
-      <text x="2" y="12">${this.#top}</text>
       <rect class="strip-slot" x=${this.#slot * each} y="0" width=${each} height=${HEIGHT} />
       ${slots.map((count, slot) => {
         const height = (Math.min(count, this.#top) / this.#top) * (HEIGHT - 4);
@@ -60,6 +59,7 @@ export class Strip {
           width=${Math.max(1, each - 1)} height=${height} />`;
       })}
       <line class="axis" x1="0" x2=${width} y1=${HEIGHT - 0.5} y2=${HEIGHT - 0.5} />
+      <text x="2" y="12">${countWithNoun(this.#top, 'call')}</text>
     </svg>`;
   }
 
@@ -96,12 +96,12 @@ export class Strip {
   #put(from: SlotCount, to: SlotCount): void {
     this.#slot = to.slot;
     const slots = withLine(this.#state.slots, from, to);
-    // The next event may arrive before the redraw.
+    // Update the state now: the next pointer event may arrive before the redraw.
     this.#state = { ...this.#state, slots };
     this.#drawn(slots);
   }
 
-  /** Left and right select a slot; up and down change its calls. */
+  /** Handles arrow keys: left and right select a slot; up and down change its calls. */
   #typed(event: KeyboardEvent): void {
     const moves: Readonly<Record<string, number>> = {
       ...{ ArrowLeft: -1, ArrowRight: 1, Home: -SLOTS, End: SLOTS },

@@ -13,7 +13,7 @@ export interface Traffic {
   readonly calls: readonly Call[];
   readonly startMs: number;
   readonly endMs: number;
-  /** Calls beyond the maximum. */
+  /** Number of calls omitted because there are more than `MAX_CALLS`. */
   readonly omitted: number;
 }
 
@@ -64,7 +64,7 @@ function cut(
   };
 }
 
-const OTHERS = 5;
+const OTHER_CLIENTS = 5;
 
 function shaped(
   settings: LabSettings,
@@ -75,7 +75,7 @@ function shaped(
   const hasClients = shape === 'abuser';
   const made = generateTraffic({
     ...{ shape, seed, startMs, windowMs, durationMs, requests: calls },
-    clients: hasClients ? OTHERS : 1,
+    clients: hasClients ? OTHER_CLIENTS : 1,
   });
   const all = Array.from(made, ({ timeMs, client }) => {
     return { atMs: timeMs, cost, key: hasClients ? client : SINGLE_CLIENT };
@@ -84,21 +84,21 @@ function shaped(
 }
 
 const BURSTS_PER_WINDOW = 3;
-const BURST_PART = 0.08;
+const BURST_SHARE = 0.08;
 
-/** Bursts separated by silence. */
+/** Returns three short bursts per window, without calls in between. */
 function burstCalls(settings: LabSettings): readonly Call[] {
   const { seed, calls, startMs, windowMs, cost, windows } = settings;
   const eachMs = windowMs / BURSTS_PER_WINDOW;
   const pieces = Array.from({ length: windows * BURSTS_PER_WINDOW }, (): Piece[] => [
-    { lengthMs: eachMs * (1 - BURST_PART), weight: 0, special: 0 },
-    { lengthMs: eachMs * BURST_PART, weight: 1, special: 0 },
+    { lengthMs: eachMs * (1 - BURST_SHARE), weight: 0, special: 0 },
+    { lengthMs: eachMs * BURST_SHARE, weight: 1, special: 0 },
   ]).flat();
   const moments = momentsOf(pieces, startMs, calls, new Random(seed));
   return Array.from(moments, ({ timeMs }) => ({ atMs: timeMs, cost, key: SINGLE_CLIENT }));
 }
 
-/** Spreads the calls of each slot evenly. */
+/** Returns the drawn calls, spread evenly over their slots. */
 function drawnCalls(settings: LabSettings): readonly Call[] {
   const { slots, startMs, cost } = settings;
   const slotMs = lengthOf(settings) / SLOTS;
@@ -110,7 +110,7 @@ function drawnCalls(settings: LabSettings): readonly Call[] {
   );
 }
 
-/** Covers as many windows as the calls need. */
+/** Returns the typed calls. The traffic lasts as many whole windows as the calls need. */
 function typedTraffic(settings: LabSettings): Traffic {
   const { typed, windowMs, startMs } = settings;
   const lastMs = typed[typed.length - 1]?.atMs ?? startMs;
@@ -119,7 +119,7 @@ function typedTraffic(settings: LabSettings): Traffic {
   return cut(settings, calls, windows * windowMs);
 }
 
-/** The bursts of the adversary search, which covers three windows, as calls. */
+/** Returns calls in the bursts that the adversary search found. The search covers three windows. */
 function adversaryTraffic(settings: LabSettings): Traffic {
   const { against, startMs, windowMs, cost } = settings;
   const policy = definePolicy('lab', policyOptions(settings, against));

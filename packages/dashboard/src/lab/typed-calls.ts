@@ -1,7 +1,7 @@
 /** Parses and formats calls as lines of text: a time and a cost. */
 import { BOUNDS, isWithin, type LabSettings, MAX_CALLS, type TypedCall } from './settings.ts';
 
-/** Smaller times are relative to the start, others are since 1970. */
+/** Smaller times are relative to the start. Larger times are ms since 1970. */
 const MIN_EPOCH_MS = 100_000_000_000;
 
 export type ParsedCalls =
@@ -30,7 +30,10 @@ export function parseCalls(text: string, startMs: number): ParsedCalls {
   return { calls: calls.sort((a, b) => a.atMs - b.atMs) };
 }
 
-/** Returns the start time; for calls outside the range, the window boundary before the first. */
+/**
+ * Returns the start time. If the first call is not within 20 windows after the current start,
+ * returns the window boundary before that call.
+ */
 export function startOf({ startMs, windowMs }: LabSettings, calls: readonly TypedCall[]): number {
   const firstMs = calls[0]?.atMs ?? startMs;
   const isNear = firstMs >= startMs && firstMs < startMs + BOUNDS.windows[1] * windowMs;

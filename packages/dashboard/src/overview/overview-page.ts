@@ -10,7 +10,7 @@ import type { Page, PageContext, PageFactory } from '../page.ts';
 import type { Route } from '../route.ts';
 import { chart } from '../view/chart.ts';
 import { command } from '../view/command.ts';
-import { type CountField, chartTitle, countsFigure, sum } from '../view/counts.ts';
+import { type CountField, chartTitle, countsFigure, STACK_NOTE, sum } from '../view/counts.ts';
 import { dataTable } from '../view/data-table.ts';
 import { clockText, countText, minuteText } from '../view/format.ts';
 import { heatLegend } from '../view/heat-strip.ts';
@@ -21,7 +21,7 @@ import { columnsFor, heatTable, omittedText, type PolicyRow, policyRows } from '
 import { counters } from './rate-cards.ts';
 import { storeCard } from './store-card.ts';
 
-/** Interval of polling `/readyz`, because configuration errors are not in the event stream. */
+/** Polling interval of `/readyz`: configuration errors are not in the event stream. */
 const READY_POLL_MS = 10_000;
 /** A filter field appears above this many policies. */
 const FEW_POLICIES = 10;
@@ -31,9 +31,9 @@ const FIRST_SORTING: Sorting = { by: 'denied', isDescending: true };
 class OverviewPage implements Page {
   readonly title = 'Overview';
   readonly #context: PageContext;
-  /** The total by minute. */
+  /** Counts of all policies together, by minute. */
   readonly #minutes: MinuteSeries;
-  /** The policies in as many steps as a heat strip has cells. */
+  /** Counts of each policy, in as many steps as a heat strip has cells. */
   readonly #policyMinutes: MinuteSeries;
   readonly #ready: PolledQuery<ReadyReport>;
   readonly #stops: readonly (() => void)[];
@@ -74,14 +74,14 @@ class OverviewPage implements Page {
     return parseRange(this.#route.query.range);
   }
 
-  /** Loads the minutes of the range, if it needs them. */
+  /** Loads the counts by minute, if the range shows minutes. */
   #showRange(): void {
     const { isByMinute, minutes } = this.#range;
     this.#minutes.show(isByMinute ? minutes : undefined);
     this.#policyMinutes.show(isByMinute ? minutes : undefined);
   }
 
-  /** The last seconds; undefined if they are unknown, because the connection is lost. */
+  /** Counts of the last seconds; undefined while the connection is lost. */
   get #live(): Timeline | undefined {
     const { history, state } = this.#context.feed;
     return state === 'live' && history.lastMs > 0 ? history : undefined;
@@ -130,7 +130,10 @@ class OverviewPage implements Page {
     const shown = range.isByMinute ? this.#minutes.value : history;
     const isKnown = shown !== undefined && shown.lastMs > 0;
     return html`<section class="card" aria-labelledby="traffic-title">
-      <h2 id="traffic-title">${chartTitle(range)}</h2>
+      <div class="row">
+        <h2 id="traffic-title">${chartTitle(range)}</h2>
+        <span class="hint">${STACK_NOTE}</span>
+      </div>
       ${
         isKnown
           ? chart(countsFigure(shown.total, shown.times(), range))
@@ -180,7 +183,8 @@ class OverviewPage implements Page {
     </h2>`;
     if (all.length === 0) return html`${head} ${noPolicies()}`;
     const omitted = feed.last?.omitted ?? 0;
-    const span = { lastMs, stepMs, seconds: range.seconds, isPartial: omitted > 0 };
+    const { seconds, text } = range;
+    const span = { lastMs, stepMs, seconds, text, isPartial: omitted > 0 };
     const columns = columnsFor(span);
     const sorting = parseSorting(this.#route.query.sort, columns, FIRST_SORTING);
     const filter = this.#route.query.filter ?? '';
@@ -252,7 +256,10 @@ class OverviewPage implements Page {
 
 const waitingText = ({ state }: Feed): string => (state === 'lost' ? 'No data' : 'Loading…');
 
-/** Minutes are loaded up to the last complete one; the seconds after it are in `history`. */
+/**
+ * Returns the count of a field in the range. Counts by minute end with the last complete minute, so
+ * the seconds since then are added from `history`.
+ */
 function totalOf(field: CountField, shown: Timeline, history: Timeline, range: Range): number {
   if (!range.isByMinute) return sum(history.total[field], range.steps);
   const seconds = Math.max(0, (history.lastMs - shown.lastMs) / 1000 + 1 - 60);

@@ -6,7 +6,7 @@ import { hrefTo } from '../route.ts';
 import { currentRate, RATE_SECONDS, sum } from '../view/counts.ts';
 import type { TableContent } from '../view/data-table.ts';
 import { clockText, countWithNoun, dateText, percentText, rateText } from '../view/format.ts';
-import { heatCells, heatStrip, heatText } from '../view/heat-strip.ts';
+import { HEAT_HEADS, heatCells, heatStrip, heatTexts } from '../view/heat-strip.ts';
 import { definitionText } from '../view/policy-text.ts';
 import type { Column } from '../view/table.ts';
 
@@ -14,11 +14,11 @@ export interface PolicyRow {
   readonly name: string;
   /** Undefined for labels that group inline limits or further policies. */
   readonly policy: PolicyDefinition | undefined;
-  /** In the shown range. */
+  /** Counts in the shown range. */
   readonly series: CountSeries;
-  /** Whether it made no decision in the shown range. */
+  /** True if the policy made no decision in the shown range. */
   readonly isIdle: boolean;
-  /** Current rate per second; for a shadow policy, its shadow decisions. Undefined if unknown. */
+  /** Current decisions per second, or shadow decisions in shadow mode. Undefined if unknown. */
   readonly allowed: number | undefined;
   readonly denied: number | undefined;
   /** Denied share of current decisions; undefined if there were none. */
@@ -26,7 +26,7 @@ export interface PolicyRow {
   readonly overrides: number;
 }
 
-/** Returns the rows by denials, then by admissions, over the whole range. */
+/** Returns the rows, sorted by denials in the whole range, then by admissions. */
 export function policyRows(
   policies: readonly PolicyDefinition[],
   { shown, live }: TableData,
@@ -41,7 +41,7 @@ export function policyRows(
   return rows.sort((a, b) => weights.get(b)! - weights.get(a)! || (a.name < b.name ? -1 : 1));
 }
 
-/** A denial outweighs any number of admissions. */
+/** Returns the sort weight of a row: one denial weighs as much as 1,000,000 admissions. */
 function weightOf({ isIdle, series }: PolicyRow, steps: number): number {
   if (isIdle) return 0;
   const denied = sum(series.denied, steps) + sum(series.shadowDenied, steps);
@@ -101,15 +101,17 @@ function deniedCell({ denied, policy }: PolicyRow): TemplateResult {
 }
 
 export interface TableData {
-  /** The shown range. */
+  /** Counts in the shown range. */
   readonly shown: Timeline;
-  /** The last seconds, for current rates; undefined if they are unknown. */
+  /** Counts of the last seconds, for current rates; undefined if unknown. */
   readonly live: Timeline | undefined;
 }
 
 export interface TableSpan {
   readonly lastMs: number;
   readonly seconds: number;
+  /** The range as text: `5 min`. */
+  readonly text: string;
   readonly stepMs: number;
   /** Whether the stream omits some policies. */
   readonly isPartial: boolean;
@@ -147,7 +149,8 @@ export function columnsFor(span: TableSpan): readonly Column<PolicyRow>[] {
     {
       ...{
         id: 'heat',
-        head: 'Fullest key over time',
+        head: `Fullest key, last ${span.text}`,
+        hint: 'Share of its limit that the fullest key had used',
         className: 'heat-cell',
         isDescendingFirst: true,
       },
@@ -164,7 +167,7 @@ export function columnsFor(span: TableSpan): readonly Column<PolicyRow>[] {
   ];
 }
 
-/** The heat strips as a table: a row per policy and interval with decisions, newest first. */
+/** Returns the heat strips as a table: a row per policy and interval with decisions. */
 export function heatTable(
   rows: readonly PolicyRow[],
   { lastMs, seconds, stepMs }: TableSpan,
@@ -175,10 +178,10 @@ export function heatTable(
       .filter(({ fullestKeyUse, denied, shadowDenied }) => {
         return fullestKeyUse !== null || denied + shadowDenied > 0;
       })
-      .map((cell) => [name, timeText(cell.time * 1000), heatText(cell)])
+      .map((cell) => [name, timeText(cell.time * 1000), ...heatTexts(cell)])
       .reverse();
   return {
-    heads: ['Policy', 'From', 'Fullest key, and denials'],
+    heads: ['Policy', 'From', ...HEAT_HEADS],
     rows: () => rows.flatMap(rowsOf),
   };
 }

@@ -1,4 +1,4 @@
-/** The current rates: allowed, denied, shadow-denied and degraded. */
+/** Cards with the current rates: allowed, denied, shadow-denied and degraded. */
 import { html, type TemplateResult } from 'lit-html';
 import { COUNT_FIELDS, type CountSeries } from '../api/types.ts';
 import { swatch } from '../view/chart.ts';
@@ -20,9 +20,9 @@ const MEANINGS: Readonly<Record<CountField, string>> = {
 };
 
 export interface RateCards {
-  /** The last seconds; undefined if the current rates are unknown. */
+  /** Counts of the last seconds; undefined if unknown. */
   readonly current: CountSeries | undefined;
-  /** Returns the number of calls in the range, or undefined if it is unknown. */
+  /** Returns the number of calls in the range, or undefined if the number is unknown. */
   readonly total: (field: CountField) => number | undefined;
   /** The time that `total` covers: `in 5 min`. */
   readonly span: string;
@@ -41,7 +41,9 @@ function counter(field: CountField, { current, total, span }: RateCards): Templa
   return html`<li class="card counter" title=${MEANINGS[field]}>
     <span class="counter-name">${swatch(LINE_STYLES[field])} ${LINE_STYLES[field].label}</span>
     <span class="counter-now"><b>${rate}</b><span class="unit">/s</span></span>
-    <span>${share === undefined ? '–' : percentText(share)} <span class="dim">of all</span></span>
+    <span>
+      ${share === undefined ? '–' : percentText(share)} <span class="dim">of decisions</span>
+    </span>
     <span class="dim">
       ${count === undefined ? '–' : countText(count)} <span class="unbroken">${span}</span>
     </span>

@@ -1,9 +1,9 @@
-/** The definition of a policy. */
+/** Card with the definition of a policy. */
 import { html, nothing, type TemplateResult } from 'lit-html';
-import { algorithmInfo } from 'sluice/engine';
+import { algorithmInfo, isConcurrency } from 'sluice/engine';
 import type { PolicyDefinition } from '../api/types.ts';
 import { countText, windowText } from '../view/format.ts';
-import { deniesAll } from '../view/policy-text.ts';
+import { blockText, deniesAll } from '../view/policy-text.ts';
 
 const fact = (name: string, value: unknown, more?: string): TemplateResult =>
   html`<div>
@@ -13,27 +13,33 @@ const fact = (name: string, value: unknown, more?: string): TemplateResult =>
 
 export function definitionCard(policy: PolicyDefinition): TemplateResult {
   const { limit, windowMs } = policy;
+  const isHeld = isConcurrency(policy);
   return html`<section class="card" aria-labelledby="definition-title">
     <h2 id="definition-title">Definition</h2>
     <dl class="facts">
-      ${fact('Limit', countText(limit))} ${fact('Window', windowText(windowMs))}
+      ${fact('Limit', countText(limit), isHeld ? 'at the same time' : undefined)}
+      ${fact(isHeld ? 'Lease' : 'Window', windowText(windowMs))}
       ${deniesAll(policy) ? nothing : decisionFacts(policy)}
     </dl>
   </section>`;
 }
 
-/** What a store needs to decide. */
+/** Shows the options of the decisions: algorithm, costs and failure handling. */
 function decisionFacts(policy: PolicyDefinition): TemplateResult {
-  const { windowMs, algorithm, burst, buckets, onFailure } = policy;
+  const { windowMs, algorithm, burst, buckets, block, onFailure } = policy;
   const costs = Object.entries(policy.costs);
-  return html`${fact('Algorithm', algorithm, algorithmInfo[algorithm].summary)}
+  return html`${fact(
+    'Algorithm',
+    html`${algorithm}<div class="dim">${algorithmInfo[algorithm].summary}</div>`,
+  )}
       ${burst === undefined ? nothing : fact('Burst', countText(burst), 'largest burst')}
       ${
         buckets === undefined
           ? nothing
           : fact('Buckets', countText(buckets), `of ${windowText(Math.ceil(windowMs / buckets))}`)
       }
-      ${fact('Costs', costs.length === 0 ? 'default 1' : costList(costs))}
+      ${block === undefined ? nothing : fact('Block', blockText(block), 'after a denial')}
+      ${fact('Costs', costs.length === 0 ? '1 per call' : costList(costs))}
       ${fact('On store failure', onFailure ?? 'service default')}
       ${fact('Overrides', countText(policy.overrides))}`;
 }

@@ -1,4 +1,4 @@
-/** The overrides of a policy: limits for single keys or patterns. */
+/** Card with the overrides of a policy: limits for single keys or patterns. */
 import { html, nothing, type TemplateResult } from 'lit-html';
 import type { PolledQuery } from '../api/polled-query.ts';
 import type { Override } from '../api/types.ts';
@@ -15,11 +15,11 @@ export interface OverrideActions {
   readonly go: (from: string) => void;
 }
 
-/** `3 h 5 min left`, or `until removed` without an expiry time. */
+/** Returns `in 3 h 5 min`, or `until removed` without an expiry time. */
 export function expiryText(expiresAtMs: number | undefined, nowMs: number): string {
   if (expiresAtMs === undefined) return 'until removed';
   const leftMs = expiresAtMs - nowMs;
-  return leftMs <= 0 ? 'expired' : `${durationText(leftMs)} left`;
+  return leftMs <= 0 ? 'expired' : `in ${durationText(leftMs)}`;
 }
 
 const keyCell = ({ policy, key }: Override): TemplateResult =>

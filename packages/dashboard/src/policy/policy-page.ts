@@ -1,4 +1,4 @@
-/** One policy: definition, traffic, top keys, shadow mode and overrides. */
+/** The page of a policy: definition, traffic, top keys, shadow mode and overrides. */
 import { html, nothing, type TemplateResult } from 'lit-html';
 import { HISTORY_SECONDS, Timeline } from '../api/history.ts';
 import { MinuteSeries } from '../api/minute-series.ts';
@@ -9,11 +9,18 @@ import type { Page, PageContext, PageFactory } from '../page.ts';
 import { hrefTo, type Route } from '../route.ts';
 import { chart } from '../view/chart.ts';
 import { checkCommand, command } from '../view/command.ts';
-import { chartTitle, countsFigure, SHADOW_FIELDS } from '../view/counts.ts';
+import { chartTitle, countsFigure, SHADOW_FIELDS, STACK_NOTE } from '../view/counts.ts';
 import { dataTable } from '../view/data-table.ts';
 import { Dialogs } from '../view/dialog.ts';
 import { clockText } from '../view/format.ts';
-import { type HeatCell, heatCells, heatLegend, heatStrip, heatText } from '../view/heat-strip.ts';
+import {
+  HEAT_HEADS,
+  type HeatCell,
+  heatCells,
+  heatLegend,
+  heatStrip,
+  heatTexts,
+} from '../view/heat-strip.ts';
 import { keyText, keyView, shortKeyText } from '../view/key-text.ts';
 import { askForOverride } from '../view/override-form.ts';
 import { definitionText, deniesAll } from '../view/policy-text.ts';
@@ -30,7 +37,7 @@ class PolicyPage implements Page {
   readonly #dialogs: Dialogs;
   readonly #overrides: PolledQuery<readonly Override[]>;
   readonly #top: Readonly<Record<TopBy, PolledQuery<TopReport>>>;
-  /** Polled only if the event stream omits policies. */
+  /** Counts of the policy by second. Polled only if the event stream omits policies. */
   readonly #series: PolledQuery<Timeline>;
   readonly #minutes: MinuteSeries;
   readonly #stops: readonly (() => void)[];
@@ -95,13 +102,13 @@ class PolicyPage implements Page {
     return parseRange(this.#route.query.range);
   }
 
-  /** Loads the minutes of the range, if it needs them. */
+  /** Loads the counts by minute, if the range shows minutes. */
   #showRange(): void {
     const { isByMinute, minutes } = this.#range;
     this.#minutes.show(isByMinute ? minutes : undefined);
   }
 
-  /** Loads nothing further for an unknown policy. */
+  /** Loads the overrides and the numbers, unless the policy is unknown. */
   #refresh(): void {
     void this.#context.policies.latest.then(() => {
       if (this.#policy === undefined) return;
@@ -132,7 +139,7 @@ class PolicyPage implements Page {
   }
 
   #unknown(policies: readonly PolicyDefinition[]): TemplateResult {
-    return html`<h1>Unknown policy ${keyView(this.#name)}</h1>
+    return html`<h1>Unknown policy “${keyView(this.#name)}”</h1>
       <div class="empty">
         <p>It may have been renamed or removed from the files. Existing policies:</p>
         <ul class="names">
@@ -177,7 +184,7 @@ class PolicyPage implements Page {
     return html`<div class="row page-head">
       <div>
         <nav class="crumbs" aria-label="Breadcrumb">
-          <a href=${hrefTo('overview')}>Overview</a> <span aria-hidden="true">›</span>
+          <a href=${hrefTo('overview')}>Overview</a> <span aria-hidden="true">›</span> Policy
         </nav>
         <h1>
           ${policy.name} ${policy.shadow ? html`<span class="badge shadow">shadow</span>` : nothing}
@@ -199,6 +206,7 @@ class PolicyPage implements Page {
     return html`<section class="card" aria-labelledby="traffic-title">
       <div class="row">
         <h2 id="traffic-title">${chartTitle(range)}</h2>
+        ${policy.shadow ? nothing : html`<span class="hint">${STACK_NOTE}</span>`}
         <a class="end" href=${live}>Recent denials</a>
       </div>
       ${
@@ -214,7 +222,10 @@ class PolicyPage implements Page {
     </section>`;
   }
 
-  /** The range, if it is loaded. Seconds come from `/v1/series` if the stream omits policies. */
+  /**
+   * Returns the counts of the range, or undefined until they are loaded. Counts by second come from
+   * the event stream, or from `/v1/series` if the stream omits policies.
+   */
   #shown(range: Range): Timeline | undefined {
     if (range.isByMinute) return this.#minutes.value;
     const { history, last } = this.#context.feed;
@@ -228,6 +239,7 @@ class PolicyPage implements Page {
     const none = shadow ? 'No key would have been denied' : 'No key was denied';
     const denied: TopList = {
       by: 'denied',
+      colour: shadow ? 'shadow-denied' : 'denied',
       title: shadow ? 'Top keys by shadow denials' : 'Top keys by denials',
       empty: (since) => html`<p>${none} since ${since}.</p>`,
       query: this.#top.denied,
@@ -237,6 +249,7 @@ class PolicyPage implements Page {
       denied,
       {
         by: 'allowed',
+        colour: 'allowed',
         title: 'Top keys by admissions',
         empty: (since) =>
           html`<p>No call was admitted since ${since}. To send one:</p>
@@ -277,7 +290,7 @@ class PolicyPage implements Page {
       isDanger: true,
       body: () => html`<p>
         The policy's limit, or the next matching override, applies to
-        <code class="key">${keyView(key)}</code> from the next decision.
+        <code class="key">${keyView(key)}</code> from the next decision on.
       </p>`,
       run: () =>
         this.#changeOverride(`Override for ${shortKeyText(key)} removed.`, () =>
@@ -302,19 +315,20 @@ const fullestKey = (
   name: string,
   cells: readonly HeatCell[],
   asOfMs: number,
-): TemplateResult => html`<h3>
-    Fullest key over time
-  </h3>
+): TemplateResult => html`<div class="row">
+    <h3>Fullest key over time</h3>
+    <span class="hint">share of its limit that the fullest key had used</span>
+  </div>
   ${heatStrip(name, cells)} ${heatLegend()}
   ${dataTable({
     summary: 'Fullest key as a table',
     caption: `Fullest key of ${name} over time`,
-    heads: ['From', 'Fullest key, and denials'],
+    heads: ['From', ...HEAT_HEADS],
     asOfMs,
     rows: () =>
       cells
         .filter(({ isKnown }) => isKnown)
-        .map((cell) => [clockText(cell.time * 1000), heatText(cell)])
+        .map((cell) => [clockText(cell.time * 1000), ...heatTexts(cell)])
         .reverse(),
   })}`;
 

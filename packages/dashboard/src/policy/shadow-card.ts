@@ -1,18 +1,18 @@
-/** Shadow mode of a policy: its state, its effect and the buttons to change it. */
+/** Card with the shadow mode of a policy: its state, its effect and the buttons to change it. */
 import { html, nothing, type TemplateResult } from 'lit-html';
 import type { PolicyDefinition, TopReport } from '../api/types.ts';
 import type { Question } from '../view/dialog.ts';
-import { clockText, countWithNoun } from '../view/format.ts';
+import { clockText, countWithNoun, sentence } from '../view/format.ts';
 import { definitionText, deniesAll } from '../view/policy-text.ts';
 
 /** Maximum number of keys that `/v1/top` lists. */
 export const MAX_KEYS = 200;
 
-/** `12 clients`, or `at least 200 clients` if the list is incomplete. */
-export function clientsText({ keys, othersAtMost }: TopReport): string {
+/** Returns `12 keys`, or `at least 200 keys` if the list is incomplete. */
+export function keysText({ keys, othersAtMost }: TopReport): string {
   const certain = keys.filter(({ atLeast }) => atLeast > 0).length;
   const isAll = keys.length < MAX_KEYS && othersAtMost === 0;
-  return `${isAll ? '' : 'at least '}${countWithNoun(certain, 'client')}`;
+  return `${isAll ? '' : 'at least '}${countWithNoun(certain, 'key')}`;
 }
 
 export interface ShadowActions {
@@ -55,11 +55,11 @@ function shadowSummary(denied: TopReport | undefined): TemplateResult {
   const since = clockText(denied.sinceMs);
   if (denied.keys.length === 0) {
     return html`${meaning}
-      <p>If enforced, no client would have been denied since ${since}.</p>`;
+      <p>If enforced, no key would have been denied since ${since}.</p>`;
   }
   return html`${meaning}
     <p class="denied-summary">
-      If enforced, <b>${clientsText(denied)}</b> would have been denied since ${since},
+      If enforced, <b>${keysText(denied)}</b> would have been denied since ${since},
       ${countWithNoun(denied.hits, 'call')} in total.
     </p>`;
 }
@@ -68,15 +68,13 @@ function enforcedSummary(policy: PolicyDefinition, denied: TopReport | undefined
   const calls = deniesAll(policy) ? 'All calls' : 'Calls above the limit';
   const meaning = html`<p>${calls} are denied.</p>`;
   if (denied === undefined) return meaning;
-  const clients = denied.keys.length === 0 ? 'No client' : clientsText(denied);
+  const keys = denied.keys.length === 0 ? 'No key' : keysText(denied);
   const total = denied.hits === 0 ? '' : `, ${countWithNoun(denied.hits, 'call')} in total`;
   return html`${meaning}
     <p class="denied-summary">
-      ${sentence(clients)} denied since ${clockText(denied.sinceMs)}${total}.
+      ${sentence(keys)} denied since ${clockText(denied.sinceMs)}${total}.
     </p>`;
 }
-
-const sentence = (text: string): string => text[0].toUpperCase() + text.slice(1);
 
 function overrideNote({ shadow, shadowInFile }: PolicyDefinition): TemplateResult {
   const files = shadowInFile ? 'shadow mode' : 'enforced';
@@ -96,14 +94,14 @@ function enforceButton(
       ? nothing
       : html`<p>
           Since ${clockText(denied.sinceMs)}, it would have denied
-          ${countWithNoun(denied.hits, 'call')} of ${clientsText(denied)}.
+          ${countWithNoun(denied.hits, 'call')} of ${keysText(denied)}.
         </p>`;
   const question: Question = {
     title: `Enforce ${policy.name}?`,
     action: 'Enforce',
     isDanger: true,
     body: () => html`<p>
-        From the next decision, all processes deny calls above
+        From the next decision on, all processes deny calls above
         <b>${definitionText(policy)}</b>. Current usage is kept.
       </p>
       ${before}`,
@@ -118,7 +116,7 @@ function shadowButton(policy: PolicyDefinition, { ask, set }: ShadowActions): Te
     action: 'Use shadow mode',
     isDanger: true,
     body: () => html`<p>
-      From the next decision, in all processes, the policy denies no call. It keeps counting and
+      From the next decision on, in all processes, the policy denies no call. It keeps counting and
       reports the calls it would have denied.
     </p>`,
     run: () => set(true),

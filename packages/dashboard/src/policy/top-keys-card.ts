@@ -1,4 +1,4 @@
-/** The keys of a policy with the most denials or admissions. */
+/** Card with the keys of a policy that have the most denials or admissions. */
 import { html, nothing, type TemplateResult } from 'lit-html';
 import type { PolledQuery } from '../api/polled-query.ts';
 import type { TopBy, TopReport } from '../api/types.ts';
@@ -11,20 +11,20 @@ const SHOWN = 15;
 
 type TopKey = TopReport['keys'][number];
 
-/** Counts are bounds, since the service counts in fixed memory: `95–100`. */
+/** Returns a count such as `95–100`: the service counts keys in fixed memory, within bounds. */
 export const boundsText = (atLeast: number, atMost: number): string =>
   atLeast === atMost ? countText(atLeast) : `${countText(atLeast)}–${countText(atMost)}`;
 
-const bar = (share: number, by: TopBy): TemplateResult => html`<svg
+const bar = (share: number, colour: string): TemplateResult => html`<svg
   class="share"
   viewBox="0 0 100 6"
   preserveAspectRatio="none"
   aria-hidden="true"
 >
-  <rect width=${share * 100} height="6" fill=${`var(--${by})`} />
+  <rect width=${share * 100} height="6" fill=${`var(--${colour})`} />
 </svg>`;
 
-function columnsOf({ policy, by, hits, keys }: TopReport): readonly Column<TopKey>[] {
+function columnsOf({ policy, hits, keys }: TopReport, colour: string): readonly Column<TopKey>[] {
   const most = keys[0].atMost;
   return [
     {
@@ -36,7 +36,7 @@ function columnsOf({ policy, by, hits, keys }: TopReport): readonly Column<TopKe
         html`<a class="key" title=${keyText(key)} href=${hrefTo('key', [policy, key])}
             >${keyView(key)}</a
           >
-          ${bar(atMost / most, by)}`,
+          ${bar(atMost / most, colour)}`,
     },
     {
       id: 'calls',
@@ -47,6 +47,7 @@ function columnsOf({ policy, by, hits, keys }: TopReport): readonly Column<TopKe
     {
       id: 'share',
       head: 'Share',
+      hint: 'Share of all these calls',
       isNumber: true,
       cell: ({ atLeast }) => percentText(hits === 0 ? 0 : Math.min(atLeast / hits, 1)),
     },
@@ -55,24 +56,27 @@ function columnsOf({ policy, by, hits, keys }: TopReport): readonly Column<TopKe
 
 export interface TopList {
   readonly by: TopBy;
+  /** Name of the colour of the bars, without `--`. */
+  readonly colour: string;
   readonly title: string;
   readonly empty: (since: string) => unknown;
   readonly query: PolledQuery<TopReport>;
 }
 
-export function topCard({ by, title, empty, query }: TopList): TemplateResult {
-  const { value, problem } = query;
+export function topCard(list: TopList): TemplateResult {
+  const { by, title } = list;
+  const { value, problem } = list.query;
   return html`<section class="card" aria-labelledby=${`top-${by}`}>
     <h2 id=${`top-${by}`}>${title}</h2>
     ${
       value === undefined
         ? html`<p class="empty">${problem?.message ?? 'Loading keys…'}</p>`
-        : listed(title, value, empty)
+        : listed(list, value)
     }
   </section>`;
 }
 
-function listed(title: string, report: TopReport, empty: TopList['empty']): TemplateResult {
+function listed({ title, empty, colour }: TopList, report: TopReport): TemplateResult {
   const since = clockText(report.sinceMs);
   if (report.keys.length === 0) return html`<div class="empty">${empty(since)}</div>`;
   const rows = report.keys.slice(0, SHOWN);
@@ -83,7 +87,7 @@ function listed(title: string, report: TopReport, empty: TopList['empty']): Temp
       ${countWithNoun(report.hits, 'call')} since ${since}.
       ${others > 0 ? `Keys not listed: at most ${countText(others)} each.` : nothing}
     </p>
-    ${table({ label: title, className: 'top', columns: columnsOf(report), rows, keyOf })}
+    ${table({ label: title, className: 'top', columns: columnsOf(report, colour), rows, keyOf })}
   `;
 }
 

@@ -1,7 +1,7 @@
 /** The sign-in form. Sends the admin token to the service once and does not store it. */
 import { html, nothing, type TemplateResult } from 'lit-html';
 import { ref } from 'lit-html/directives/ref.js';
-import type { Api } from '../api/client.ts';
+import type { Api, ApiError } from '../api/client.ts';
 import { logo } from '../view/logo.ts';
 
 export interface SignInCallbacks {
@@ -60,7 +60,8 @@ export class SignIn {
       form.reset();
       this.#callbacks.onSignedIn();
     } catch (error) {
-      this.#problem = (error as Error).message;
+      const { status, message } = error as Partial<ApiError> & Error;
+      this.#problem = status === 401 ? 'This is not the admin token.' : message;
       queueMicrotask(() => focusAfterRender(form.querySelector('input') ?? undefined));
     } finally {
       this.#isSubmitting = false;

@@ -17,9 +17,9 @@ export interface ChartLine {
   /** Dash pattern, such as `[6, 4]`, so that lines differ in more than their colour. */
   readonly dash?: readonly number[];
   readonly isFilled?: boolean;
-  /** Whether it is filled and drawn on top of the preceding stacked lines. */
+  /** True if the line is filled and drawn on top of the preceding stacked lines. */
   readonly isStacked?: boolean;
-  /** Whether it is not drawn while its value is 0, where it would cover the lines below. */
+  /** True if the line is hidden while its value is 0: it would cover another line or the axis. */
   readonly isHiddenAtZero?: boolean;
   /** One value per time; null leaves a gap. */
   readonly values: readonly (number | null)[];
@@ -28,10 +28,10 @@ export interface ChartLine {
 export interface ChartFigure {
   /** Description for screen readers. */
   readonly label: string;
-  /** In seconds since the epoch, oldest first. */
+  /** Times in seconds since the epoch, oldest first. */
   readonly times: readonly number[];
   readonly lines: readonly ChartLine[];
-  /** In CSS pixels (default 240). */
+  /** Height in CSS pixels (default 240). */
   readonly height?: number;
   /** The top of the value axis is at least this (default 1). */
   readonly minTop?: number;
@@ -39,7 +39,7 @@ export interface ChartFigure {
   readonly format?: (value: number) => string;
   /** Formats a time in ms on the axis and in the legend (default: `clockText`). */
   readonly timeText?: (timeMs: number) => string;
-  /** The same in the table (default: `timeText`). */
+  /** Formats a time in ms in the table (default: `timeText`). */
   readonly tableTimeText?: (timeMs: number) => string;
 }
 
@@ -64,7 +64,7 @@ export const chart = (figure: ChartFigure): TemplateResult => html`<figure
     })}
   </figure>`;
 
-/** A short line in the style of a chart line, for legends. */
+/** Returns a short line in the style of a chart line, for legends. */
 export const swatch = ({ colour, dash }: Pick<ChartLine, 'colour' | 'dash'>): TemplateResult =>
   html`<svg class="swatch" viewBox="0 0 22 8" aria-hidden="true">
     <line x1="0" x2="22" y1="4" y2="4" stroke-width="3" stroke=${`var(${colour})`}
@@ -100,7 +100,8 @@ function tableRows(figure: ChartFigure): string[][] {
 }
 
 /**
- * Returns the values to draw. A stacked line is drawn at the sum of it and the stacked lines below.
+ * Returns the values to draw. The drawn value of a stacked line is the sum of its own value and
+ * those of the stacked lines below.
  */
 export function plotData({ times, lines }: ChartFigure): uPlot.AlignedData {
   const sums: (number | null)[] = new Array(times.length).fill(0);
@@ -117,7 +118,8 @@ export function plotData({ times, lines }: ChartFigure): uPlot.AlignedData {
 }
 
 /**
- * Replaces zeros by gaps, except next to other values, so that the line starts and ends at zero.
+ * If the line is hidden at zero, replaces zeros by gaps. Keeps zeros next to a nonzero value, so
+ * that each visible part of the line starts and ends at zero.
  */
 function withoutZeros(
   { values, isHiddenAtZero }: ChartLine,
@@ -155,7 +157,7 @@ class Plot extends AsyncDirective {
     if (this.#element === undefined) {
       this.#element = part.element as HTMLElement;
       this.#start();
-      // Deferred: lit-html renders the content of the element after this directive.
+      // Draw later, because lit-html renders the content of the element after this directive.
     } else queueMicrotask(() => this.#draw());
     return noChange;
   }
@@ -257,7 +259,7 @@ class Plot extends AsyncDirective {
     };
   }
 
-  /** Shades the time before the first known value, and says why it is empty. */
+  /** Shades the time before the first known value and labels it. */
   #drawUnknown({ ctx: context, bbox, valToPos }: uPlot): void {
     const { times } = this.#figure;
     const at = firstKnown(this.#figure);
@@ -271,7 +273,7 @@ class Plot extends AsyncDirective {
     context.fillStyle = colour('--dim');
     context.font = `${12 * scale}px system-ui, sans-serif`;
     context.textAlign = 'center';
-    const text = 'no data before the start';
+    const text = 'no data before the service started';
     const hasRoom = context.measureText(text).width + 12 * scale < end - left;
     if (hasRoom) context.fillText(text, (left + end) / 2, top + height / 2);
     context.restore();
@@ -296,7 +298,7 @@ const axis = (): uPlot.Axis => ({
   ticks: { show: false },
 });
 
-/** Fills between stacked lines. The lowest is not included: it is filled down to the axis. */
+/** Returns the fills between stacked lines. The lowest line needs none: it fills to the axis. */
 const bandsOf = (stack: readonly number[], fillOf: (at: number) => string): uPlot.Band[] =>
   stack
     .slice(1)

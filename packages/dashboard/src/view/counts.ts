@@ -25,7 +25,8 @@ export const LINE_STYLES: Readonly<Record<ChartField, LineStyle>> = {
 };
 
 /**
- * Fields in the chart of a policy in shadow mode. `allowed` and `denied` are from before the mode.
+ * Fields in the chart of a policy in shadow mode. `allowed` and `denied` show the time before the
+ * policy entered shadow mode.
  */
 export const SHADOW_FIELDS: readonly ChartField[] = ['shadowAllowed', ...COUNT_FIELDS];
 
@@ -34,11 +35,11 @@ export const RATE_SECONDS = 5;
 
 type Values = readonly (number | null)[];
 
-/** Returns the sum over the last `steps`. Unknown steps are left out. */
+/** Returns the sum over the last `steps`. Unknown steps count as 0. */
 export const sum = (counts: Values, steps: number): number =>
   steps === 0 ? 0 : counts.slice(-steps).reduce<number>((all, each) => all + (each ?? 0), 0);
 
-/** Returns the rate per second over the known of the last `RATE_SECONDS`, or undefined. */
+/** Returns the mean over the known of the last `RATE_SECONDS` seconds; undefined without any. */
 export function currentRate(counts: Values): number | undefined {
   const known = counts.slice(-RATE_SECONDS).filter((each) => each !== null).length;
   return known === 0 ? undefined : sum(counts, RATE_SECONDS) / known;
@@ -58,6 +59,9 @@ export const decisionCount = (series: CountSeries, steps: number): number =>
 
 export const chartTitle = ({ isByMinute }: Range): string =>
   isByMinute ? 'Calls per minute' : 'Calls per second';
+
+/** Note beside the title: a stacked line is drawn at a sum. */
+export const STACK_NOTE = 'denied calls on top of allowed calls';
 
 /** Returns the chart of a range. */
 export function countsFigure(

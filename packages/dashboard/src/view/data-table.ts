@@ -75,7 +75,7 @@ class DataTable extends AsyncDirective {
     if (!open) this.#takeSnapshot();
   };
 
-  /** Fills the table if the browser opens it without a click, for a match of its page search. */
+  /** Fills the table if the browser opens it without a click, such as for a page search. */
   readonly #onToggle = (event: Event): void => {
     if ((event.target as HTMLDetailsElement).open) {
       if (this.#snapshot === undefined) this.#takeSnapshot();

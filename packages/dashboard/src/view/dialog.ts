@@ -3,7 +3,7 @@ import { html, nothing, type TemplateResult } from 'lit-html';
 import { keyed } from 'lit-html/directives/keyed.js';
 import { ref } from 'lit-html/directives/ref.js';
 
-/** Error of a failed submission. `field` is undefined if it concerns no single form field. */
+/** Error of a failed submission. `field` is undefined if no single form field is the cause. */
 export interface FormError {
   readonly text: string;
   readonly field?: string | undefined;
@@ -11,14 +11,14 @@ export interface FormError {
 
 export interface Question {
   readonly title: string;
-  /** Renders the content, with `error` next to its field if the field is one of `fields`. */
+  /** Renders the content. Shows `error` next to its field if that is one of `fields`. */
   readonly body: (error: FormError | undefined) => unknown;
   /** Label of the submit button. */
   readonly action: string;
   readonly isDanger?: boolean;
   /** Names of the fields whose errors `body` renders. */
   readonly fields?: readonly string[];
-  /** Runs the action. The dialog closes when it resolves, and shows the error if it rejects. */
+  /** Runs the action. If the promise resolves, the dialog closes; otherwise it shows the error. */
   readonly run: (form: HTMLFormElement) => Promise<void>;
 }
 
@@ -51,7 +51,7 @@ export class Dialogs {
 
   view(): unknown {
     const question = this.#question;
-    // Each question has its own element, because the close event of the last one may be pending.
+    // Each question has its own element: the close event of the previous dialog may be pending.
     return question === undefined ? nothing : keyed(question, this.#dialog(question));
   }
 

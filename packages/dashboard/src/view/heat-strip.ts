@@ -6,7 +6,7 @@
 import { html, noChange, type TemplateResult } from 'lit-html';
 import { Directive, directive, type ElementPart } from 'lit-html/directive.js';
 import type { CountSeries } from '../api/types.ts';
-import { clockText, countWithNoun, minuteText, percentText } from './format.ts';
+import { clockText, countText, countWithNoun, minuteText, percentText } from './format.ts';
 import { colour, onThemeChange } from './theme.ts';
 
 export interface HeatCell {
@@ -24,8 +24,8 @@ const CELLS = 60;
 const LEVELS = 5;
 
 /**
- * Groups a series into cells. Each cell starts at a multiple of its length, so that a second stays
- * in the same cell when the range moves on.
+ * Groups a series into cells. Each cell starts at a multiple of its length, so that a given second
+ * stays in the same cell as time passes.
  */
 export function heatCells(
   series: CountSeries,
@@ -69,6 +69,15 @@ export function heatText({ fullestKeyUse, denied, shadowDenied, isKnown }: HeatC
   return parts.join(', ');
 }
 
+export const HEAT_HEADS = ['Fullest key', 'Denied', 'Shadow-denied'] as const;
+
+/** Returns the content of a cell in the columns of HEAT_HEADS. */
+export const heatTexts = ({ fullestKeyUse, denied, shadowDenied }: HeatCell): readonly string[] => [
+  fullestKeyUse === null ? '–' : percentText(fullestKeyUse),
+  countText(denied),
+  countText(shadowDenied),
+];
+
 /** Returns the description of the strip for screen readers. */
 export function heatLabel(name: string, cells: readonly HeatCell[]): string {
   const newest = cells.findLast(({ fullestKeyUse }) => fullestKeyUse !== null);
@@ -96,7 +105,7 @@ onThemeChange(() => {
 });
 
 class Strip extends Directive {
-  /** Fingerprint of what the canvas shows. */
+  /** Fingerprint of the drawn cells and theme. */
   #drawn = '';
   #cells: readonly HeatCell[] = [];
   #canvas: HTMLCanvasElement | undefined = undefined;
@@ -155,7 +164,7 @@ class Strip extends Directive {
 
 const strip = directive(Strip);
 
-/** Two cells with the same fingerprint are drawn in the same way. */
+/** Returns a fingerprint. Two cells with the same fingerprint are drawn in the same way. */
 function fingerprintOf({ fullestKeyUse, denied, shadowDenied, isKnown }: HeatCell): string {
   if (!isKnown) return '?';
   const mark = denied > 0 ? 'd' : shadowDenied > 0 ? 's' : '';
@@ -165,7 +174,7 @@ function fingerprintOf({ fullestKeyUse, denied, shadowDenied, isKnown }: HeatCel
 const LEGEND = ['0%', '25%', '50%', '75%', '100%'];
 
 export const heatLegend = (): TemplateResult => html`<p class="legend heat-legend">
-  <span class="dim">Fullest key:</span>
+  <span class="dim">Used by the fullest key:</span>
   ${LEGEND.map(
     (label, level) => html`<span class="legend-line">
       <svg class="heat-swatch" viewBox="0 0 14 12" aria-hidden="true">

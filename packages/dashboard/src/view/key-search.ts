@@ -14,9 +14,9 @@ const MAX_KEY_LENGTH = 1024;
 
 export class KeySearch {
   readonly #redraw: () => void;
-  /** On narrow screens the field is shown only after its button was used. */
+  /** True after the button was clicked. Narrow screens hide the field until then. */
   #isShown = false;
-  /** The policy that the user chose, on the page of the policy `on`. */
+  /** The policy that the user chose while the current page had the policy `on`. */
   #chosen: { readonly policy: string; readonly on: string | undefined } | undefined = undefined;
 
   constructor(redraw: () => void) {
@@ -84,7 +84,7 @@ export class KeySearch {
 
 const FIELDS = 'input, select, textarea, [contenteditable]';
 
-/** Whether an event is the shortcut `/`, and not text for a field or a dialog. */
+/** Returns true if an event is the shortcut `/`, and not text for a field or a dialog. */
 export function isFindShortcut(event: KeyboardEvent): boolean {
   const { key, ctrlKey, metaKey, altKey, target } = event;
   if (key !== '/' || ctrlKey || metaKey || altKey) return false;

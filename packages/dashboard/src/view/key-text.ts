@@ -1,20 +1,20 @@
-/** Keys as text. Invisible characters are escaped: they could make a key look like another. */
+/** Keys as text. Invisible characters are escaped, so that different keys look different. */
 import { html, type TemplateResult } from 'lit-html';
 import { visible, visibleParts } from 'sluice-traffic/format';
 
-/** Renders a key, with its escapes marked: a key may contain the text `\u{202e}` as well. */
+/** Renders a key with marked escapes, because a key may also contain the text `\u{202e}`. */
 export const keyView = (key: string): readonly (TemplateResult | string)[] =>
   visibleParts(key).map(({ text, isEscape }) =>
     isEscape ? html`<span class="escape">${text}</span>` : text,
   );
 
-/** For attributes, and for texts that are not HTML. */
+/** Returns a key for attributes and for texts that are not HTML. */
 export const keyText = visible;
 
-/** In characters. */
+/** Maximum length in messages, in characters. */
 const MAX_LENGTH = 60;
 
-/** Returns a key for messages: long ones are truncated. */
+/** Returns a key for messages, truncated to 60 characters. */
 export function shortKeyText(key: string): string {
   const characters = [...key];
   return visible(

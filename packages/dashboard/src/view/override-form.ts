@@ -3,14 +3,14 @@ import { html, nothing, type TemplateResult } from 'lit-html';
 import type { Override, OverrideFields } from '../api/types.ts';
 import { localTime, parseLocalTime } from '../clock.ts';
 import type { Dialogs, FormError } from './dialog.ts';
-import { countText, windowText } from './format.ts';
 import { keyView } from './key-text.ts';
+import { limitText, type PolicyLimit } from './policy-text.ts';
 
 export interface OverrideFormOptions {
-  readonly policy: { readonly name: string; readonly limit: number; readonly windowMs: number };
+  readonly policy: PolicyLimit & { readonly name: string };
   /** The key of the override; undefined if the user enters it. */
   readonly key?: string;
-  /** The override to edit; undefined for a new one. */
+  /** The override to edit; undefined to add an override. */
   readonly existing?: Override | undefined;
   /** The current time by the service's clock. */
   readonly nowMs: number;
@@ -21,11 +21,11 @@ const HOUR_MS = 3_600_000;
 
 /** Values and labels of the expiry choices. `at` shows a field for the time. */
 const EXPIRY_CHOICES: readonly [string, string][] = [
-  ['1h', 'for 1 hour'],
-  ['1d', 'for 1 day'],
-  ['7d', 'for 7 days'],
-  ['at', 'until a given time…'],
-  ['never', 'until removed'],
+  ['1h', 'in 1 hour'],
+  ['1d', 'in 1 day'],
+  ['7d', 'in 7 days'],
+  ['at', 'at a given time…'],
+  ['never', 'never, until removed'],
 ];
 const EXPIRY_MS: Readonly<Record<string, number>> = {
   '1h': HOUR_MS,
@@ -117,7 +117,7 @@ function formBody(
   const errorOf: FindError = (field) => (error?.field === field ? error.text : undefined);
   return html`
     <p class="hint">
-      Replaces ${countText(policy.limit)} per ${windowText(policy.windowMs)} of
+      Replaces ${limitText(policy)} of
       <b>${policy.name}</b>, starting with the next decision.
     </p>
     ${keyField(options, errorOf('key'))}

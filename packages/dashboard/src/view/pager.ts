@@ -1,4 +1,4 @@
-/** Splits long tables into pages of 100 rows, because thousands of rows are too slow to redraw. */
+/** Splits long tables into pages of 100 rows, to avoid redrawing thousands of rows. */
 import { html, nothing, type TemplateResult } from 'lit-html';
 import { countText } from './format.ts';
 
@@ -12,7 +12,7 @@ export interface RowPage<Row> {
   readonly total: number;
 }
 
-/** Returns the page that contains row `from`, a query parameter, or the last page beyond it. */
+/** Returns the page that contains row `from`, a query parameter. Beyond the end, the last page. */
 export function pageOf<Row>(all: readonly Row[], from: string | undefined): RowPage<Row> {
   const requested = /^\d{1,9}$/.test(from ?? '') ? Number(from) : 0;
   const last = Math.max(Math.ceil(all.length / PAGE_ROWS) - 1, 0);

@@ -1,20 +1,41 @@
 /** Formats policies and denials. */
-import { algorithmInfo } from 'sluice/engine';
+import { algorithmInfo, isConcurrency } from 'sluice/engine';
 import type { Denial, PolicyDefinition } from '../api/types.ts';
 import { countText, durationText, windowText } from './format.ts';
 
-/** Whether the limit is 0. Such a policy has no counters, overrides or keys to inspect. */
+/** Returns true if the limit is 0. Such a policy has no counters, overrides or keys to inspect. */
 export const deniesAll = ({ limit }: PolicyDefinition): boolean => limit === 0;
+
+/** `100 per 1 min`, or `20 at the same time, lease 30 s` */
+export const limitText = ({ limit, windowMs, algorithm }: PolicyLimit): string =>
+  isConcurrency({ algorithm })
+    ? `${countText(limit)} at the same time, lease ${windowText(windowMs)}`
+    : `${countText(limit)} per ${windowText(windowMs)}`;
+
+export type PolicyLimit = Pick<PolicyDefinition, 'limit' | 'windowMs' | 'algorithm'>;
+
+/** `15 min`, or `1 min, then 2 times longer each, up to 1 h` */
+export function blockText({
+  forMs,
+  factor,
+  maxMs,
+}: NonNullable<PolicyDefinition['block']>): string {
+  const first = windowText(forMs);
+  if (factor === 1) return first;
+  return `${first}, then ${factor} times longer each, up to ${windowText(maxMs)}`;
+}
 
 /** Returns the definition as text: `100 per 1 min, sliding-log`. */
 export function definitionText(policy: PolicyDefinition): string {
-  const { limit, windowMs, algorithm, burst, buckets } = policy;
+  const { windowMs, algorithm, burst, buckets, block } = policy;
   if (deniesAll(policy)) return `0 per ${windowText(windowMs)}, denies every call`;
+  if (isConcurrency(policy)) return limitText(policy);
   return [
-    `${countText(limit)} per ${windowText(windowMs)}`,
+    limitText(policy),
     ...(burst === undefined ? [] : [`burst ${countText(burst)}`]),
     ...(buckets === undefined ? [] : [`${countText(buckets)} buckets`]),
     algorithm,
+    ...(block === undefined ? [] : [`blocks for ${windowText(block.forMs)}`]),
   ].join(', ');
 }
 
@@ -35,11 +56,15 @@ export function denialText(denial: Denial): string {
 }
 
 function limitReasonText(denial: Denial): string {
-  const { limit, cost, retryAfterMs } = denial;
+  const { limit, cost, retryAfterMs, atMs, blockedUntilMs } = denial;
   if (limit === 0) return 'the limit is 0, which denies every call';
   const call = `this call costs ${countText(cost)}`;
   if (retryAfterMs === undefined || cost > limit) {
     return `${call}, more than the limit of ${countText(limit)}`;
+  }
+  if (blockedUntilMs !== undefined) {
+    const wait = durationText(retryAfterMs);
+    return `blocked for ${durationText(Math.max(blockedUntilMs - atMs, 0))}; retry in ${wait}`;
   }
   return `${usedText(denial)}; ${call}; retry in ${durationText(retryAfterMs)}`;
 }
@@ -50,5 +75,8 @@ function usedText({ algorithm, windowMs, limit, remaining }: Denial): string {
     return `${countText(remaining)} ${ofLimit} tokens available`;
   }
   const used = `${countText(limit - remaining)} ${ofLimit} used`;
+  if (algorithm !== undefined && isConcurrency({ algorithm })) {
+    return `${countText(limit - remaining)} ${ofLimit} held`;
+  }
   return windowMs === undefined ? used : `${used} in a window of ${windowText(windowMs)}`;
 }

@@ -1,4 +1,7 @@
-/** Time range of the charts: up to ten minutes by second, or up to a day by minute. In the URL. */
+/**
+ * Time range of the charts: up to ten minutes by second, or up to a day by minute. The choice is
+ * part of the URL.
+ */
 import { html, type TemplateResult } from 'lit-html';
 
 const CHOICES: readonly [minutes: number, text: string][] = [
@@ -19,7 +22,7 @@ export interface Range {
   /** Number of steps. */
   readonly steps: number;
   readonly isByMinute: boolean;
-  /** `5 min` */
+  /** Label such as `5 min`. */
   readonly text: string;
 }
 
@@ -46,7 +49,7 @@ export const rangeButtons = (current: Range, choose: (text: string) => void): Te
     )}
   </div>`;
 
-/** A link to Grafana, which has a longer history; nothing if its address is not configured. */
+/** Returns a link to Grafana, which has a longer history, if its URL is configured. */
 export const grafanaLink = (url: string | undefined): TemplateResult | undefined =>
   url === undefined
     ? undefined

@@ -28,7 +28,7 @@ export interface Sorting {
 export interface TableView<Row> {
   readonly label: string;
   readonly className?: string;
-  /** Whether narrow screens show each row as a block. It stays a table for screen readers. */
+  /** Whether narrow screens show each row as a block. Screen readers still get a table. */
   readonly stacksWhenNarrow?: boolean;
   readonly columns: readonly Column<Row>[];
   readonly rows: readonly Row[];
@@ -38,7 +38,7 @@ export interface TableView<Row> {
   readonly onSort?: (sorting: Sorting) => void;
 }
 
-/** Parses `name` or, descending, `-name`. Returns `fallback` if the column is not sortable. */
+/** Parses `name`, or `-name` for descending. Returns `fallback` if the column is not sortable. */
 export function parseSorting<Row>(
   text: string | undefined,
   columns: readonly Column<Row>[],

@@ -1,6 +1,6 @@
 /** Observes the width of an element, for drawings whose coordinates are pixels. */
 export class WidthObserver {
-  /** In CSS pixels; 0 until the browser has laid out the element. */
+  /** Width in CSS pixels; 0 until the browser has laid out the element. */
   width = 0;
   readonly #redraw: () => void;
   readonly #observer = new ResizeObserver(([entry]) => {
@@ -15,8 +15,8 @@ export class WidthObserver {
   }
 
   /**
-   * Callback for the `ref` directive. It must be the same function on each render: lit-html calls a
-   * callback again if it is a different function than before.
+   * Callback for the `ref` directive. It is one function for all renders, because lit-html calls
+   * the callback again if the function changes.
    */
   readonly observe = (element: Element | undefined): void => {
     this.#observer.disconnect();

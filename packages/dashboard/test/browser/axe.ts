@@ -20,6 +20,7 @@ export async function barriersIn(page: Page, rules?: readonly string[]): Promise
   if (!(await page.evaluate(() => 'axe' in window))) await page.evaluate(source);
   const options = {
     resultTypes: ['violations'],
+    preload: false,
     ...(rules !== undefined && { runOnly: { type: 'rule', values: rules } }),
   };
   const violations = (await page.evaluate(

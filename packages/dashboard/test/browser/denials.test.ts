@@ -57,10 +57,10 @@ test.each([
 });
 
 test('new denials appear on top', async () => {
-  const newest = async () => (await shown())[0].Last;
+  const newest = async () => (await shown())[0]['Last denial'];
   const before = await newest();
   await eventually(newest).not.toBe(before);
-  const times = (await shown()).map(({ Last }) => Last);
+  const times = (await shown()).map((row) => row['Last denial']);
   expect(times).toEqual([...times].sort().reverse());
 });
 

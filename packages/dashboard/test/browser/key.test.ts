@@ -86,7 +86,7 @@ describe('a key under load', () => {
           const text = (selector: string) => document.querySelector(selector)!.textContent!;
           const timer = setInterval(() => {
             const tiles = [...document.querySelectorAll('dl.tiles dd b')].map((each) =>
-              each.textContent!.trim(),
+              each.textContent!.trim().replaceAll('\u00a0', ' '),
             );
             const label = document.querySelector('.window svg')!.getAttribute('aria-label')!;
             all.push([text('.as-of').replace('at ', ''), ...tiles, label]);

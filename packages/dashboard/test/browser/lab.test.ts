@@ -1,7 +1,7 @@
 /** The lab: decisions equal those of the engine and the vectors, and its controls work. */
 import type { Page } from 'playwright-core';
 import { createLimiter, ManualClock, memoryStore } from 'sluice';
-import { algorithmNames } from 'sluice/engine';
+import { windowAlgorithmNames } from 'sluice/engine';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { type Running, startRunning } from '../../../server/test/running.ts';
 import {
@@ -86,7 +86,7 @@ describe('the served engine', () => {
 describe('the decisions table', () => {
   test('there are vectors for every algorithm of the decisions table', () => {
     const algorithms = forLab.map(({ policies }) => policies[0].algorithm);
-    expect(new Set(algorithms)).toEqual(new Set(algorithmNames));
+    expect(new Set(algorithms)).toEqual(new Set(windowAlgorithmNames));
   });
 
   test('the decisions table has the decisions of the vectors', async () => {

@@ -23,7 +23,7 @@ export const NO_FAULTS: LayoutFaults = {
 };
 
 export const faultsOf = (page: Page): Promise<LayoutFaults> =>
-  page.evaluate(() => {
+  page.evaluate((viewport) => {
     const root = document.querySelector('dialog[open]') ?? document.body;
     const isUnseen = (element: Element): boolean =>
       element.closest('.unseen, .skip, [hidden]') !== null ||
@@ -115,6 +115,7 @@ export const faultsOf = (page: Page): Promise<LayoutFaults> =>
       return target.getBoundingClientRect().height < 24;
     }
     const { scrollWidth } = document.scrollingElement!;
-    const wider = Math.max(0, scrollWidth - window.innerWidth);
+    // Not `innerWidth`: on a phone, it grows with the page.
+    const wider = Math.max(0, scrollWidth - viewport);
     return { wider, clipped: [...clipped], overlapping, squeezed, small };
-  });
+  }, page.viewportSize()!.width);

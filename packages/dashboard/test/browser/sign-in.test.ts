@@ -98,7 +98,7 @@ describe('signing in', () => {
 
   test('a wrong token shows an error and no data', async () => {
     await signIn(page, WRONG);
-    await page.getByText('Expected `token` to be the admin token').waitFor();
+    await page.getByText('This is not the admin token.').waitFor();
     expect(await page.getByLabel('Admin token').getAttribute('aria-invalid')).toBe('true');
     expect(await cookieOf(page.context())).toBeUndefined();
     const isFocused = await page

@@ -46,6 +46,7 @@ export const forLab = cases.filter(
 );
 
 export function addressOf({ policies: [policy], steps }: VectorCase): string {
+  if ('leaseMs' in policy) throw new TypeError('Expected a policy with a window');
   const checks = steps.filter(({ op }) => op === 'check');
   const times = checks.map(({ at, cost = 1 }, number) => {
     const since = at - (number === 0 ? checks[0].at : checks[number - 1].at);

@@ -1,6 +1,11 @@
 /** All views: each page in use, empty, and with an open dialog. */
 import type { Page } from 'playwright-core';
-import { policy, type Running, startRunning } from '../../../server/test/running.ts';
+import {
+  concurrencyPolicy,
+  policy,
+  type Running,
+  startRunning,
+} from '../../../server/test/running.ts';
 import { Load, POLICIES } from './load.ts';
 import { go, isLive } from './stage.ts';
 
@@ -9,6 +14,7 @@ export const TOKEN = 'correct-horse-battery-staple';
 /** Reversed text, a line break and right-to-left letters. */
 const ODD_KEY = 'user\u202e:drowssap\n \u05d0\u05d1\u05d2';
 
+const LONG_NAME = 'requests-of-the-mobile-application-to-the-public-interface-by-country';
 const LONG_KEY = `tenant:${'0123456789abcdef'.repeat(12)}`;
 
 /** Services with traffic, without traffic, without policies and with an admin token. */
@@ -22,7 +28,13 @@ export interface Scenes {
 
 export async function startScenes(): Promise<Scenes> {
   const settings = { grafanaUrl: 'https://grafana.example/d/sluice' };
-  const busy = await startRunning({ config: { policies: POLICIES }, settings });
+  const policies = [
+    ...POLICIES,
+    policy('logins', 3, '1m', { block: { for: '15m', factor: 2 } }),
+    concurrencyPolicy('jobs', 20, '1h'),
+    policy(LONG_NAME, 10, '1m'),
+  ];
+  const busy = await startRunning({ config: { policies }, settings });
   const quiet = await startRunning({ config: { policies: [policy('perMinute', 5, '1m')] } });
   const bare = await startRunning();
   const closed = await startRunning({ settings: { adminToken: TOKEN } });
@@ -38,6 +50,11 @@ export async function startScenes(): Promise<Scenes> {
   for (let call = 0; call < 8; call++) {
     await busy.post('/v1/check', { policy: 'perMinute', key: LONG_KEY });
     await busy.post('/v1/check', { policy: 'perMinute', key: ODD_KEY });
+  }
+  for (let call = 0; call < 4; call++) {
+    await busy.post('/v1/check', { policy: 'logins', key: 'account:ada' });
+    const label = call === 0 ? ODD_KEY : `export ${call} of ${LONG_KEY.slice(0, 40)}`;
+    await busy.post('/v1/check', { policy: 'jobs', key: 'tenant:7', label });
   }
   return {
     ...{ busy, quiet, bare, closed },
@@ -134,6 +151,18 @@ export const VIEWS: readonly View[] = [
   {
     ...{ name: 'key-long', isAlike: true, of: 'busy', hash: `#/key/perMinute/${LONG_KEY}` },
     ready: (page) => page.locator('.window svg').waitFor(),
+  },
+  {
+    ...{ name: 'key-blocked', of: 'busy', hash: '#/key/logins/account:ada' },
+    ready: (page) => page.getByText('Every call is denied').waitFor(),
+  },
+  {
+    ...{ name: 'key-holds', of: 'busy', hash: '#/key/jobs/tenant:7' },
+    ready: (page) => page.getByRole('table', { name: /^Holds/ }).waitFor(),
+  },
+  {
+    ...{ name: 'policy-concurrency', isAlike: true, of: 'busy', hash: '#/policy/jobs?range=1' },
+    ready: (page) => page.getByText('20 at the same time').first().waitFor(),
   },
   {
     ...{ name: 'key-reset', isAlike: true, of: 'busy', hash: `#/key/perMinute/user:4` },

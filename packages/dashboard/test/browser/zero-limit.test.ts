@@ -60,8 +60,8 @@ test('the overview shows the denials of limits of 0', async () => {
 });
 
 test.each([
-  ['never', 'All calls are denied', '1 client denied since'],
-  ['quiet', 'no call is denied', '1 client would have been denied since'],
+  ['never', 'All calls are denied', '1 key denied since'],
+  ['quiet', 'no call is denied', '1 key would have been denied since'],
 ])('the page of shop.%s lists its denials and offers no change', async (key, mode, summary) => {
   const name = `shop.${key}`;
   await go(page, `#/policy/${name}`);

@@ -1,5 +1,5 @@
 import { definePolicy, memoryStore } from 'sluice';
-import { algorithmNames, optionOf } from 'sluice/engine';
+import { optionOf, windowAlgorithmNames } from 'sluice/engine';
 import { Random } from 'sluice-traffic/lab';
 import { describe, expect, test } from 'vitest';
 import type { PolicyDefinition } from '../../src/api/types.ts';
@@ -10,7 +10,7 @@ import { report } from './reports.ts';
 const START_MS = 1_767_225_600_000;
 
 describe('the usage between two reports', () => {
-  test.each(algorithmNames)(
+  test.each(windowAlgorithmNames)(
     'the usage between two reports equals that of the engine for %s',
     (algorithm) => {
       const random = new Random(42);

@@ -1,4 +1,4 @@
-import { algorithmNames } from 'sluice/engine';
+import { windowAlgorithmNames } from 'sluice/engine';
 import { describe, expect, test } from 'vitest';
 import { readConfig } from '../../../server/src/config/read.ts';
 import { policyFile } from '../../src/lab/policy-file.ts';
@@ -59,7 +59,7 @@ describe('typed calls', () => {
 });
 
 describe('the policy file', () => {
-  test.each(algorithmNames)('the policy file of %s is valid', (algorithm) => {
+  test.each(windowAlgorithmNames)('the policy file of %s is valid', (algorithm) => {
     const settings = { ...DEFAULTS, policy: algorithm, burst: 70, buckets: 12, windowMs: 90_000 };
     const text = policyFile(settings);
     const { policies } = readConfig([{ path: 'sluice.yaml', text }]);
