@@ -83,7 +83,7 @@ export class Client {
     return response;
   }
 
-  /** A proxy may serve Sluice under a path, so a path is an error only if nothing is there. */
+  /** A proxy may serve Sluice under a path, so a path in the URL is an error only after a 404. */
   get #hasPath(): boolean {
     return new URL(this.#url).pathname !== '/';
   }
@@ -104,10 +104,10 @@ export class Client {
     );
   }
 
-  /** Not with `fetch`, which never settles if a connection ends without a response. */
+  /** Sends a request without `fetch`, which never settles if a connection ends with no response. */
   #send(method: string, path: string, body: unknown): Promise<ServiceResponse> {
     const headers: Record<string, string> = {};
-    if (this.#token !== undefined) headers.authorization = `Bearer ${bytes(this.#token)}`;
+    if (this.#token !== undefined) headers.authorization = `Bearer ${headerValue(this.#token)}`;
     if (body !== undefined) headers['content-type'] = 'application/json';
     const request = this.#url.startsWith('https:') ? requestHttps : requestHttp;
     const signal = AbortSignal.timeout(TIMEOUT_MS);
@@ -180,8 +180,8 @@ function tokenOf(
   }
 }
 
-/** Node writes headers as latin1; the service decodes them as UTF-8. */
-const bytes = (text: string): string => Buffer.from(text).toString('latin1');
+/** Returns `text` with one character per UTF-8 byte, because Node writes headers as latin1. */
+const headerValue = (text: string): string => Buffer.from(text).toString('latin1');
 
 function parsed(text: string): unknown {
   try {

@@ -16,7 +16,7 @@ export interface Command {
   run(context: Context, args: readonly unknown[], options: object): Promise<ExitCode>;
 }
 
-/** A row of the table of commands. A command is loaded only when it runs: the service is large. */
+/** A row of the table of commands. `load` imports the command only when it runs, to start fast. */
 export interface CommandRow {
   /** `check <policy> <key>` */
   readonly usage: string;

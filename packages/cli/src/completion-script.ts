@@ -10,7 +10,7 @@ export type ArgumentValues = Readonly<Record<string, readonly string[]>>;
 interface Flag {
   readonly names: readonly string[];
   readonly help: string;
-  /** Undefined if the flag takes no value, empty if it takes any. */
+  /** The allowed values: undefined if the flag takes no value, empty if it takes any value. */
   readonly values: readonly string[] | undefined;
   readonly isFile: boolean;
 }
@@ -44,13 +44,13 @@ const entryOf = (command: Command, values: ArgumentValues): Entry => ({
   takesFiles: command.registeredArguments.some((each) => FILE_ARGUMENTS.has(each.name())),
 });
 
-/** Quotes for all three shells; help texts are single lines. */
+/** Quotes a single-line text for all three shells. */
 const quoted = (text: string): string => `'${text.replaceAll("'", "'\\''")}'`;
 const words = (all: readonly string[]): string => quoted(all.join(' '));
 
 const namesOf = (flags: readonly Flag[]): readonly string[] => flags.flatMap(({ names }) => names);
 
-/** Completes the value of the flag before the cursor. */
+/** Returns the bash code that completes the value of the flag before the cursor. */
 function bashValues({ flags }: Entry): string {
   const cases = flags.flatMap(({ names, values, isFile }) => {
     if (values === undefined) return [];
@@ -95,7 +95,7 @@ complete -F _sluice sluice sluice-cli
 `;
 }
 
-/** Escapes a text in an argument of zsh's \`_arguments\` and \`_describe\`. */
+/** Escapes a text in an argument of zsh's `_arguments` and `_describe`. */
 const zshText = (text: string): string => text.replace(/[[\]:\\]/g, '\\$&');
 
 function zshFlag({ names, help, values, isFile }: Flag): readonly string[] {
@@ -175,7 +175,7 @@ const SCRIPTS: Readonly<Record<Shell, (top: Entry, entries: readonly Entry[]) =>
   ...{ bash, zsh, fish },
 };
 
-/** Returns the script of a shell. The commands must have their options. */
+/** Returns the completion script of a shell. `program` must have the options of all commands. */
 export function completionScript(shell: Shell, program: Command, values: ArgumentValues): string {
   const entries = program.commands.map((command) => entryOf(command, values));
   return SCRIPTS[shell](entryOf(program, {}), entries);

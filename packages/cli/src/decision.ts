@@ -1,5 +1,5 @@
 /** Formats a decision of the service. */
-import { durationText } from 'sluice-traffic/format';
+import { countText, durationText } from 'sluice-traffic/format';
 import type { ServiceResponse } from './client.ts';
 import { Failure, type Paint, visible } from './output.ts';
 
@@ -11,6 +11,7 @@ export interface LimitBody {
   readonly remaining: number;
   readonly retryAfterMs: number;
   readonly resetAfterMs: number;
+  readonly blockedUntilMs?: number;
 }
 
 export interface DecisionBody extends Partial<LimitBody> {
@@ -25,15 +26,17 @@ export function decisionOf({ status, body }: ServiceResponse): DecisionBody {
   throw new Failure(`Expected a decision from the service, got another response (${status})`);
 }
 
-/** `allowed   99 of 100 remaining, resets in 60 s` */
+/** Returns `allowed   99 of 100 remaining, resets in 60 s`. */
 function limitText(limit: LimitBody, paint: Paint): string {
-  const { allowed, policy, remaining, retryAfterMs, resetAfterMs } = limit;
+  const { allowed, policy, remaining, retryAfterMs, resetAfterMs, blockedUntilMs } = limit;
   if (!allowed) {
-    const who = `(policy ${visible(policy)}, limit ${limit.limit})`;
-    return `${paint('red', 'denied')}    retry in ${durationText(retryAfterMs)} ${who}`;
+    const who = `(policy ${visible(policy)}, limit ${countText(limit.limit)})`;
+    const block = blockedUntilMs === undefined ? '' : 'blocked, ';
+    return `${paint('red', 'denied')}    ${block}retry in ${durationText(retryAfterMs)} ${who}`;
   }
   const reset = resetAfterMs === 0 ? '' : `, resets in ${durationText(resetAfterMs)}`;
-  return `${paint('green', 'allowed')}   ${remaining} of ${limit.limit} remaining${reset}`;
+  const left = `${countText(remaining)} of ${countText(limit.limit)} remaining`;
+  return `${paint('green', 'allowed')}   ${left}${reset}`;
 }
 
 /** Returns the decision, the reason if it is degraded, and a line for each shadow limit. */

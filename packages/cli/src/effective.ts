@@ -20,14 +20,14 @@ import type { Environment } from './output.ts';
 export const serverPath = (name: string): string =>
   fileURLToPath(new URL(name, import.meta.resolve('sluice-server/package.json')));
 
-/** The configuration used if none is given. */
+/** Returns the path of the configuration that applies if none is given. */
 export const examplePath = (): string => serverPath('config/example.yaml');
 
 export interface Effective extends ReadSettings {
   readonly config: Config;
-  /** Files and folders as given. */
+  /** Configuration files and folders, as given. */
   readonly paths: readonly string[];
-  /** True if no files were given, so that the example applies. */
+  /** True if no files were given: the example configuration applies. */
   readonly isExample: boolean;
   readonly warnings: readonly string[];
 }
@@ -42,7 +42,10 @@ export class Problems extends Error {
   }
 }
 
-/** Throws `Problems` with all of them: problems in a file do not hide those of a flag. */
+/**
+ * Loads the configuration files and reads the settings. Throws `Problems` with all problems: those
+ * in a file do not hide those of a flag.
+ */
 export async function effective(flags: Flags, environment: Environment): Promise<Effective> {
   const given = flags.config ?? (environment[variableOf('config')] || undefined);
   const isExample = given === undefined;
@@ -62,7 +65,7 @@ export async function effective(flags: Flags, environment: Environment): Promise
 
 type Loaded = { readonly config: Config } | { readonly problems: readonly ConfigProblem[] };
 
-/** Returns no problems if `paths` is empty because the setting itself is invalid. */
+/** Loads the files. Returns no problems if `paths` is empty, because `config` is then invalid. */
 async function load(paths: readonly string[]): Promise<Loaded> {
   if (paths.length === 0) return { problems: [] };
   try {
@@ -91,8 +94,8 @@ const OTHER_VARIABLES = ['SLUICE_URL'];
 const withoutPrefix = (name: string): string => name.slice(PREFIX.length);
 
 /**
- * Warns of variables that look like misspelt settings. Not an error: Kubernetes sets variables such
- * as SLUICE_PORT for a service named sluice.
+ * Returns warnings about variables that look like misspelt settings. They are no errors, because
+ * Kubernetes sets variables such as SLUICE_PORT for a service named sluice.
  */
 function misspelt(environment: Environment): readonly string[] {
   const known = [...SETTING_NAMES.map(variableOf), ...OTHER_VARIABLES].map(withoutPrefix);

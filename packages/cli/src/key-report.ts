@@ -1,10 +1,18 @@
-/** Formats the state of a key: usage, reset time and, for logs, the entries. */
-import { countText, durationText, windowText } from 'sluice-traffic/format';
+/** Formats the state of a key: usage, reset time, block, and the holds or the entries. */
+import { countText, dateTimeText, durationText, windowText } from 'sluice-traffic/format';
 import { columns, type Paint, visible } from './output.ts';
 
 interface Entry {
   readonly atMs: number;
   readonly cost: number;
+}
+
+interface Hold {
+  readonly fence: number;
+  readonly cost: number;
+  readonly atMs: number;
+  readonly expiresAtMs: number;
+  readonly label?: string;
 }
 
 export interface KeyReport {
@@ -16,10 +24,14 @@ export interface KeyReport {
   readonly used: number;
   readonly remaining: number;
   readonly resetAfterMs: number;
-  /** Oldest first; only the newest if there are too many. */
+  /** Entries, oldest first. The service omits the oldest if there are too many. */
   readonly entries: readonly Entry[];
   /** Number of entries that count, listed or not. */
   readonly entryCount?: number;
+  /** Concurrency limits: those that expire first at the beginning. */
+  readonly holds?: readonly Hold[];
+  readonly blockedUntilMs?: number;
+  readonly atMs: number;
   readonly override?: { readonly limit: number; readonly reason?: string };
 }
 
@@ -29,22 +41,55 @@ const MAX_ROWS = 10;
 
 export function keyLines(report: KeyReport, paint: Paint): readonly string[] {
   const { policy, key, algorithm, limit, windowMs, used, remaining } = report;
-  const { resetAfterMs, override, entries } = report;
+  const { resetAfterMs, override, entries, blockedUntilMs, atMs, holds } = report;
+  const isConcurrency = algorithm === 'concurrency';
+  const window = `${isConcurrency ? 'lease ' : ''}${windowText(windowMs)}`;
   const rows = [
-    ['policy', `${visible(policy)} (${algorithm}, ${windowText(windowMs)})`],
+    ['policy', `${visible(policy)} (${algorithm}, ${window})`],
     ['key', visible(key)],
-    ['used', `${used} of ${limit}, ${remaining} remaining`],
+    [
+      isConcurrency ? 'held' : 'used',
+      `${countText(used)} of ${countText(limit)}, ${countText(remaining)} remaining`,
+    ],
     ['resets', resetAfterMs === 0 ? 'now' : `in ${durationText(resetAfterMs)}`],
   ];
+  if (blockedUntilMs !== undefined) {
+    const wait = durationText(Math.max(0, blockedUntilMs - atMs));
+    const text = `until ${dateTimeText(blockedUntilMs)} UTC, for ${wait}`;
+    rows.push(['blocked', paint('red', text)]);
+  }
   if (override !== undefined) {
     const reason = override.reason === undefined ? '' : ` (${visible(override.reason)})`;
-    rows.push(['override', `limit ${override.limit}${reason}`]);
+    rows.push(['override', `limit ${countText(override.limit)}${reason}`]);
   }
   const lines = columns(rows.map(([name, text]) => [paint('dim', name.padEnd(8)), text]));
+  if (isConcurrency) return [...lines, ...holdLines(holds ?? [], atMs, paint)];
   return entries.length === 0 ? lines : [...lines, '', ...entryLines(report, paint)];
 }
 
-/** Returns the time of the service: a log resets when its newest entry leaves the window. */
+/** Lists the holds that expire last, newest first. */
+function holdLines(holds: readonly Hold[], nowMs: number, paint: Paint): readonly string[] {
+  if (holds.length === 0) return [];
+  const rows = holds
+    .slice(-MAX_ROWS)
+    .reverse()
+    .map(({ fence, cost, atMs, expiresAtMs, label = '' }) => [
+      `${durationText(Math.max(0, nowMs - atMs))} ago`,
+      String(cost),
+      `in ${durationText(Math.max(0, expiresAtMs - nowMs))}`,
+      String(fence),
+      visible(label),
+    ]);
+  const lines = columns([['held since', 'cost', 'expires', 'fence', 'label'], ...rows]);
+  const more = holds.length - rows.length;
+  const rest = more > 0 ? [paint('dim', `and ${countText(more)} older`)] : [];
+  return ['', ...lines.map((line) => line.trimEnd()), ...rest];
+}
+
+/**
+ * Returns the time on the service's clock. A log resets when its newest entry leaves the window, so
+ * the time follows from that entry and `resetAfterMs`.
+ */
 const nowOf = ({ entries, windowMs, resetAfterMs }: KeyReport): number =>
   entries[entries.length - 1].atMs + windowMs - resetAfterMs;
 

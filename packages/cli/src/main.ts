@@ -1,4 +1,4 @@
-/** Runs the command line of this process. */
+/** Entry point: runs the command that the process arguments name. */
 import { Output } from './output.ts';
 import { runProgram } from './program.ts';
 

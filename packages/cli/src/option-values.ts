@@ -1,6 +1,9 @@
 /** Parsers of option values. */
 import { InvalidArgumentError } from 'commander';
+import { definePolicy, SluiceError } from 'sluice';
 import { durationMs, MAX_WINDOW_MS } from 'sluice/engine';
+import { readTime } from 'sluice-traffic';
+import { Failure, visible } from './output.ts';
 
 export const integerValue =
   (least: number, most = Number.MAX_SAFE_INTEGER) =>
@@ -16,4 +19,24 @@ export function durationValue(text: string): number {
   const ms = durationMs(text);
   if (ms >= 1 && ms <= MAX_WINDOW_MS) return ms;
   throw new InvalidArgumentError('Expected a duration such as 500ms, 10s or 5m.');
+}
+
+/** Parses a time such as `2026-01-31T12:00:00Z` to milliseconds since the epoch. */
+export function timeValue(text: string): number {
+  const timeMs = readTime(text);
+  if (timeMs !== undefined) return timeMs;
+  throw new InvalidArgumentError('Expected a time such as 2026-01-31T12:00:00Z.');
+}
+
+/** Parses a limit such as `100/1m`. `name` is what the error message calls it. */
+export function limitValue(
+  text: string,
+  name = '--limit to be a limit',
+): { readonly limit: number; readonly windowMs: number } {
+  try {
+    return definePolicy('limit', text).params!;
+  } catch (error) {
+    if (!(error instanceof SluiceError)) throw error;
+    throw new Failure(`Expected ${name} such as 100/1m, got \`${visible(text)}\``);
+  }
 }

@@ -1,4 +1,4 @@
-/** Standard output and error, colours and exit codes. */
+/** Standard output, standard error, colours and exit codes. */
 import type { Writable } from 'node:stream';
 
 export { visible } from 'sluice-traffic/format';
@@ -27,7 +27,7 @@ type Stream = Writable & {
   readonly rows?: number;
 };
 
-/** For terminals that do not report their size. */
+/** Size of terminals that do not report it. */
 const DEFAULT_SIZE = { columns: 80, rows: 24 };
 
 const COLOURS = { green: '32', red: '31', yellow: '33', bold: '1', dim: '2' } as const;
@@ -60,7 +60,7 @@ export class Output {
       this.isClosed = true;
       // The reader, such as `head`, has read enough.
       if (error.code === 'EPIPE' || error.code === 'ECONNRESET') return;
-      // The result was not printed, so the exit code must not report it.
+      // Exit with an error: the result that the exit code stands for was not printed.
       this.printError(`error: Expected a writable standard output, got ${error.code}`);
       process.exit(EXIT_ERROR);
     });
@@ -75,13 +75,13 @@ export class Output {
     return { columns: columns || DEFAULT_SIZE.columns, rows: rows || DEFAULT_SIZE.rows };
   }
 
-  /** Calls `resized` whenever the terminal changes its size. Returns a function that stops it. */
+  /** Calls `resized` when the terminal size changes. Returns a function that stops the calls. */
   onResize(resized: () => void): () => void {
     this.#stdout.on('resize', resized);
     return () => this.#stdout.off('resize', resized);
   }
 
-  /** Writes as is, without a newline. */
+  /** Writes the text without a newline. */
   write(text: string): void {
     this.#stdout.write(text);
   }
@@ -91,7 +91,7 @@ export class Output {
     const stream = this.#stdout;
     for (const piece of pieces) {
       const hasRoom = stream.write(piece);
-      // A write to a closed pipe reports its error in a later turn.
+      // A write to a closed pipe reports its error in a later turn of the event loop.
       await new Promise((resolve) => setImmediate(resolve));
       if (!hasRoom && stream.writableNeedDrain && !this.isClosed) {
         await drained(stream);
@@ -108,7 +108,7 @@ export class Output {
     this.print(JSON.stringify(value, undefined, 2));
   }
 
-  /** Writes to standard error as is, without a newline. */
+  /** Writes the text to standard error without a newline. */
   writeError(text: string): void {
     this.#stderr.write(text);
   }

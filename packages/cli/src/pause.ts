@@ -1,4 +1,4 @@
-/** Waits that a signal ends early. */
+/** Waiting that an abort signal ends early, and an abort signal for SIGINT and SIGTERM. */
 import { systemClock } from 'sluice';
 
 /** Resolves after `timeMs`, or when the signal aborts. */
@@ -15,7 +15,7 @@ export function pause(timeMs: number, signal: AbortSignal): Promise<void> {
   });
 }
 
-/** Aborts on the first SIGINT or SIGTERM. A second one ends the process. */
+/** Returns a signal that aborts on the first SIGINT or SIGTERM. The next one ends the process. */
 export function stopSignal(): { readonly signal: AbortSignal; stop(): void; release(): void } {
   const controller = new AbortController();
   const release = (): void => {

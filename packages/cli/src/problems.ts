@@ -7,8 +7,8 @@ import { type Paint, visible } from './output.ts';
 const FRAME_COLUMNS = 76;
 
 /**
- * `limits.yaml:3:14: Expected ...`, after a label such as `error: `; if `frames`, followed by the
- * source line and a caret.
+ * Returns lines such as `limits.yaml:3:14: Expected ...`, after a label such as `error: `. With
+ * `frames`, the source line and a caret follow each line.
  */
 export function problemLines(
   problems: readonly ConfigProblem[],

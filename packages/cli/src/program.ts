@@ -1,6 +1,6 @@
 /** The table of commands. Parses the arguments and runs the command that they name. */
 import { readFileSync } from 'node:fs';
-import { Argument, CommanderError, Command as Parser } from 'commander';
+import { Argument, CommanderError, Help, type Option, Command as Parser } from 'commander';
 import type { CommandRow, Context } from './command.ts';
 import { completionScript, SHELLS, type Shell } from './completion-script.ts';
 import {
@@ -116,13 +116,35 @@ function version(): string {
   return JSON.parse(readFileSync(path, 'utf8')).version;
 }
 
-/** Removes the value of an unknown flag from a message: it may be a secret. */
+/** Removes the value of an unknown flag from a message, because the value may be a secret. */
 const withoutValue = (text: string): string => text.replace(/('--[^=']+)=[^']*/g, '$1');
 
 const MISSING = /^error: missing required argument/;
 
+const capital = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1);
+
+/** Descriptions begin with a capital letter, as those of the settings do. */
+class CapitalHelp extends Help {
+  override optionDescription(option: Option): string {
+    return capital(super.optionDescription(option));
+  }
+
+  override argumentDescription(argument: Argument): string {
+    return capital(super.argumentDescription(argument));
+  }
+
+  override subcommandDescription(command: Parser): string {
+    return capital(super.subcommandDescription(command));
+  }
+
+  override commandDescription(command: Parser): string {
+    return capital(super.commandDescription(command));
+  }
+}
+
 function newParser(name: string, output: Output): Parser {
   const parser = new Parser(name);
+  parser.createHelp = () => Object.assign(new CapitalHelp(), parser.configureHelp());
   const writeOut = (text: string): void => output.write(text);
   const writeErr = (text: string): void => output.writeError(text);
   const outputError = (text: string, write: (text: string) => void): void => {

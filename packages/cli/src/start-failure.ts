@@ -2,7 +2,7 @@
 import { flagOf, listenText, type Settings, variableOf } from 'sluice-server';
 import { EXIT_DENIED, EXIT_ERROR, Failure, visible } from './output.ts';
 
-/** Searched in the message: errors of workers arrive without their `code`. */
+/** Error codes are found in the message, because errors of workers arrive without their `code`. */
 const ADDRESS_CODE = /\b(EADDRINUSE|EACCES|EADDRNOTAVAIL|ENOTFOUND)\b/;
 
 export function startFailure(error: Error, settings: Settings): Failure {

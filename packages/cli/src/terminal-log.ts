@@ -8,7 +8,7 @@ const COLOURS: Readonly<Record<string, Colour>> = {
   info: 'green',
 };
 
-/** Shows the message of an error; its stack is in the JSON log only. */
+/** Returns `name=value`. Of an error, only the message; the stack is in the JSON log only. */
 function fieldText([name, value]: [string, unknown]): string {
   const isError = typeof value === 'object' && value !== null && 'stack' in value;
   const shown = isError ? (value as unknown as Error).message : value;

@@ -4,14 +4,14 @@ import { listenText, storeKind } from 'sluice-server';
 import { counted } from 'sluice-traffic/format';
 import type { Effective } from './effective.ts';
 
-/** Returns a URL that works on this machine if the service listens on all interfaces. */
+/** Returns a URL for clients on this machine, also if the service listens on all interfaces. */
 function reachable(url: string, { host, port }: Listen): string {
   const { protocol } = new URL(url);
   if (host === '0.0.0.0') return `${protocol}//127.0.0.1:${port}`;
   return host === '::' ? `${protocol}//[::1]:${port}` : url;
 }
 
-/** Quotes for a POSIX shell. */
+/** Quotes a text for a POSIX shell. */
 const quoted = (text: string): string => `'${text.replaceAll("'", "'\\''")}'`;
 
 export function tryLine(url: string, listen: Listen, config: Config): string {

@@ -44,6 +44,7 @@ test('inspect states how many entries of a long log are shown', () => {
   const report = {
     ...{ policy: 'long', key: 'k', algorithm: 'sliding-log', limit: 200_000 },
     ...{ windowMs: 100_000, used: 100_000, remaining: 100_000, resetAfterMs: 99_999, entries },
+    atMs: 100_000,
   };
   const plain = (_: string, text: string) => text;
   const cut = keyLines({ ...report, entryCount: 100_000 }, plain);
@@ -74,6 +75,7 @@ test('inspect labels an entry of the current bucket instead of stating its age',
       { atMs: 900_000, cost: 1 },
       { atMs: 1_800_000, cost: 2 },
     ],
+    atMs: 1_300_000,
   };
   const rows = keyLines(report, (_, text) => text).slice(-2);
   expect(rows.map((row) => row.split(/ {2,}/))).toEqual([

@@ -2,20 +2,19 @@
  * Runs the commands of docs/cli.md in order, in one folder, against the example service, and
  * compares their output with the page. `SLUICE_WRITE_PAGES=1` writes the output into the page.
  */
-import { mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
-import { dirname, join } from 'node:path';
+import { readFileSync, writeFileSync } from 'node:fs';
+import { dirname } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { binary, Process, root, type Serving, scratch, serving } from './running.ts';
+import { commandIn, Process, root, type Serving, scratch, serving } from './running.ts';
 
 const path = `${root}docs/cli.md`;
 const page = readFileSync(path, 'utf8');
 const BLOCKS = /```sh\n([\s\S]*?)```\n\n```text\n([\s\S]*?)```/g;
 
 const folder = dirname(scratch()('nothing', ''));
+const command = commandIn(folder);
 let service: Serving;
 beforeAll(async () => {
-  mkdirSync(join(folder, 'bin'));
-  symlinkSync(binary, join(folder, 'bin/sluice'));
   service = await serving();
 });
 afterAll(async () => {
@@ -23,10 +22,7 @@ afterAll(async () => {
 });
 
 async function printedBy(commands: string): Promise<string> {
-  const variables = {
-    PATH: `${join(folder, 'bin')}:${process.env.PATH}`,
-    SLUICE_URL: service.url,
-  };
+  const variables = { ...command, SLUICE_URL: service.url };
   const { stdout } = await new Process('bash', ['-c', `exec 2>&1\n${commands}`], variables, folder)
     .ended;
   const { port } = new URL(service.url);

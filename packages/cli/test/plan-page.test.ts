@@ -2,22 +2,20 @@
  * Runs the commands of docs/choosing-a-limit.md in order, in one folder, and compares their output
  * with the page. `SLUICE_WRITE_PAGES=1` writes the output into the page.
  */
-import { mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
-import { dirname, join } from 'node:path';
+import { readFileSync, writeFileSync } from 'node:fs';
+import { dirname } from 'node:path';
 import { expect, test } from 'vitest';
-import { binary, Process, root, scratch } from './running.ts';
+import { commandIn, Process, root, scratch } from './running.ts';
 
 const path = `${root}docs/choosing-a-limit.md`;
 const page = readFileSync(path, 'utf8');
 const BLOCKS = /```sh\n([\s\S]*?)```\n\n```text\n([\s\S]*?)```/g;
 const folder = dirname(scratch()('nothing', ''));
-mkdirSync(join(folder, 'bin'));
-symlinkSync(binary, join(folder, 'bin/sluice'));
+const command = commandIn(folder);
 
 async function printedBy(commands: string): Promise<string> {
-  const variables = { PATH: `${join(folder, 'bin')}:${process.env.PATH}` };
   const args = ['-c', `exec 2>&1\n${commands}`];
-  return (await new Process('bash', args, variables, folder).ended).stdout;
+  return (await new Process('bash', args, command, folder).ended).stdout;
 }
 
 test('the commands in docs/choosing-a-limit.md print the output that it shows', async () => {

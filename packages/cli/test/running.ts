@@ -1,16 +1,17 @@
 /** Runs the command line in processes and collects output and exit codes. Needs a build. */
 import { type ChildProcess, spawn } from 'node:child_process';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Writable } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll } from 'vitest';
+import { programOf } from '../../../tools/test-programs.ts';
 import { Output } from '../src/output.ts';
 import { runProgram } from '../src/program.ts';
 
 export const root = new URL('../../../', import.meta.url).pathname;
-export const binary = join(root, 'packages/cli/bin/sluice.mjs');
+export const binary = programOf('sluice');
 
 type Variables = Readonly<Record<string, string>>;
 
@@ -103,12 +104,15 @@ export interface Serving extends Process {
   readonly url: string;
 }
 
-/** Starts `sluice serve` on a free port and waits until it listens. */
+/**
+ * Starts `sluice serve` on a free port and waits until it listens. The drain is short because a
+ * stop waits for half of it while `fetch` keeps a connection open.
+ */
 export async function serving(
   args: readonly string[] = [],
   variables: Variables = {},
 ): Promise<Serving> {
-  const all = [binary, 'serve', '--listen', '127.0.0.1:0', ...args];
+  const all = [binary, 'serve', '--listen', '127.0.0.1:0', '--drain', '1s', ...args];
   const running = new Process(process.execPath, all, variables);
   const [, url] = await running.printed(/"url":"([^"]+)"/);
   return Object.assign(running, { url });
@@ -123,6 +127,15 @@ export function scratch(): (name: string, text: string) => string {
     writeFileSync(path, text);
     return path;
   };
+}
+
+/** Writes the command `sluice` into a folder and returns variables with which a shell finds it. */
+export function commandIn(folder: string): { PATH: string } {
+  const path = join(folder, 'bin');
+  mkdirSync(path);
+  const script = `#!/bin/sh\nexec '${process.execPath}' '${binary}' "$@"\n`;
+  writeFileSync(join(path, 'sluice'), script, { mode: 0o755 });
+  return { PATH: `${path}:${process.env.PATH}` };
 }
 
 /** Control characters other than a line feed. */

@@ -13,6 +13,8 @@ const CONFIG = `policies:
   budget: { limit: 1000, window: 1d, costs: { search: 100 } }
   steady: { limit: 10, window: 1h, algorithm: token-bucket, burst: 20 }
   watched: { limit: 1, window: 1h, shadow: true }
+  logins: { limit: 1, window: 1m, block: 15m }
+  jobs: { concurrency: 2, lease: 1m }
 overrides:
   - { policy: perMinute, key: 'vip', limit: 5000, reason: a friend }
 `;
@@ -47,9 +49,9 @@ describe('sluice check', () => {
   });
 
   test('check charges the cost of --cost or --operation', async () => {
-    expect((await run('check', 'budget', 'a', '--cost', '7')).stdout).toContain('993 of 1000');
+    expect((await run('check', 'budget', 'a', '--cost', '7')).stdout).toContain('993 of 1,000');
     const named = await run('check', 'budget', 'a', '--operation', 'search');
-    expect(named.stdout).toContain('893 of 1000');
+    expect(named.stdout).toContain('893 of 1,000');
   });
 
   test('check charges two calls with the same --id once', async () => {
@@ -195,8 +197,33 @@ describe('sluice inspect', () => {
     expect(bucket).toContain('policy    steady (token-bucket, 1 h)\n');
     expect(bucket).toMatch(/used {6}[45] of 20, 1[56] remaining\n/);
     expect((await run('inspect', 'perMinute', 'vip')).stdout).toContain(
-      'override  limit 5000 (a friend)\n',
+      'override  limit 5,000 (a friend)\n',
     );
+  });
+
+  test('check and inspect show that a key is blocked, and until when', async () => {
+    await run('check', 'logins', 'eve');
+    const { code, stdout } = await run('check', 'logins', 'eve');
+    expect(stdout).toMatch(/^denied {4}blocked, retry in 15 min \(policy logins, limit 1\)\n$/);
+    expect(code).toBe(1);
+    expect((await run('inspect', 'logins', 'eve')).stdout).toMatch(
+      /\nblocked {3}until \d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC, for (?:14 min \d+ s|15 min)\n/,
+    );
+  });
+
+  test('inspect lists the holds of a concurrency limit with their labels', async () => {
+    const body = JSON.stringify({ policy: 'jobs', key: 'a', label: 'report\u001b[2J 7' });
+    const response = await fetch(`${service.url}/v1/check`, { method: 'POST', body });
+    const { fence } = (await response.json()) as { fence: number };
+    const lines = (await run('inspect', 'jobs', 'a')).stdout.split('\n');
+    expect(lines.slice(0, 3)).toEqual([
+      'policy    jobs (concurrency, lease 1 min)',
+      'key       a',
+      'held      1 of 2, 1 remaining',
+    ]);
+    expect(lines[5]).toMatch(/^held since +cost {2}expires +fence +label$/);
+    expect(lines[6]).toMatch(new RegExp(`^.* ago +1 +in (?:${SOON}) +${fence} +report`));
+    expect(lines.join('')).not.toMatch(CONTROL);
   });
 
   test('inspect escapes control characters in a key', async () => {

@@ -17,7 +17,7 @@ describe('sluice suggest', () => {
     expect(stdout).toMatch(/^ +1 min +75 +2 +80 +0 \(0%\) +0 \(0%\)$/m);
     expect(stdout).toContain('With fewer than 100 clients, the proposed limits deny none');
     expect(stdout.trimEnd().split('\n').at(-1)).toBe(
-      'Use 80 per minute: 0 of 41 clients would notice.',
+      'Use 80 per minute: 0 of 41 clients would be denied.',
     );
     expect(stdout).toMatch(/ <- knee$/m);
     expect(stdout).toMatch(/ <- proposed$/m);

@@ -27,6 +27,20 @@ async function check(url: string, policy: string, key: string, times = 1): Promi
   }
 }
 
+test('top shows denials of blocked keys, and the limit of a concurrency policy', async () => {
+  const text = `policies:
+  logins: { limit: 1, window: 1m, block: 15m }
+  jobs: { concurrency: 20 }
+`;
+  const service = await serving(['--config', file('blocks.yaml', text)]);
+  await check(service.url, 'logins', 'eve', 3);
+  const { stdout } = await runSluice(['top', '--url', service.url, '--once']);
+  await service.stop();
+  expect(stdout).toContain('  2 denied by blocks  ');
+  expect(stdout).toMatch(/^jobs +20 at a time /m);
+  expect(stdout).toMatch(/^ +2 {2}logins +eve$/m);
+});
+
 describe('sluice top', () => {
   let service: Serving;
   beforeAll(async () => {

@@ -2,17 +2,11 @@
 import { Option } from 'commander';
 import { Comparison, KEY_WORDS, keyOfEntry } from 'sluice-traffic';
 import type { Command, Context } from '../command.ts';
+import { limitValue } from '../option-values.ts';
 import { EXIT_OK, type ExitCode, Failure, visible } from '../output.ts';
 import { checkOutputFiles } from '../traffic/atomic-file.ts';
 import { compareLines } from '../traffic/compare-text.ts';
-import {
-  type LogOptions,
-  limitOf,
-  logLines,
-  logOptions,
-  readLogs,
-  withLogs,
-} from '../traffic/log.ts';
+import { type LogOptions, logLines, logOptions, readLogs, withLogs } from '../traffic/log.ts';
 import { type ReportOptions, reportOption, writeReport } from '../traffic/report.ts';
 
 interface CompareOptions extends LogOptions, ReportOptions {
@@ -24,7 +18,7 @@ async function run(context: Context, args: readonly unknown[], given: object): P
   const options = given as CompareOptions;
   const { output } = context;
   if (options.limit === undefined) throw new Failure('Expected --limit such as 100/1m, got none');
-  const { limit, windowMs } = limitOf(options.limit);
+  const { limit, windowMs } = limitValue(options.limit);
   const keyOf = keyOfEntry(options.key);
   if (keyOf === undefined) {
     const words = KEY_WORDS.join(', ');

@@ -32,7 +32,7 @@ interface DemoOptions extends PrintOptions {
   readonly keep?: boolean;
 }
 
-/** Printed by `--json`. */
+/** The result that `--json` prints. */
 interface DemoResult {
   readonly kind: 'demo';
   readonly url: string;
@@ -44,7 +44,7 @@ interface DemoResult {
   /** Limit of each client. */
   readonly each: { readonly limit: number; readonly windowMs: number };
   readonly deniedClients: LoadReport['denied'];
-  /** True if both bursts were decided on their side of the boundary. */
+  /** True if the first burst was decided before the window boundary and the second after it. */
   readonly isShown: boolean;
   readonly boundary: readonly (Omit<BoundaryRun, 'retryAtMs'> & typeof COMPARED)[];
   readonly timeline: TimelineData<'allowed' | 'denied'>;
@@ -53,13 +53,13 @@ interface DemoResult {
 const DEFAULT_MS = 10_000;
 const CLIENTS = 40;
 const REQUESTS_PER_S = 200;
-/** Longer than any demo; requests are generated as they are sent. */
+/** Length of the traffic: longer than any demo. Each request is generated when it is due. */
 const TRAFFIC_S = 30 * 86_400;
 const FRAME_MS = 100;
 const PLAIN_LINE_MS = 2000;
 /** Interval of status lines with `--keep`. */
 const KEPT_LINE_MS = 60_000;
-const SEEN_STEPS = 24;
+const SHOWN_STEPS = 24;
 
 /** The running demo and its counts so far. */
 class Show {
@@ -94,23 +94,23 @@ class Show {
   }
 
   #count(isDenied: boolean): void {
-    this.steps();
+    this.addSteps();
     this.timeline.add(systemClock.now(), isDenied ? 'denied' : 'allowed');
     (isDenied ? this.denied : this.allowed)[this.allowed.length - 1]++;
   }
 
-  /** Adds steps up to now, also those without requests. */
-  steps(): void {
+  /** Adds a column to the charts for each `STEP_MS` up to now, also if it has no requests. */
+  addSteps(): void {
     for (; this.#stepMs <= this.elapsedMs; this.#stepMs += STEP_MS) {
       for (const counts of [this.allowed, this.denied]) {
         counts.push(0);
-        if (counts.length > SEEN_STEPS) counts.shift();
+        if (counts.length > SHOWN_STEPS) counts.shift();
       }
     }
   }
 }
 
-/** Commands to copy while the service runs. */
+/** Returns commands that the user can copy while the service runs. */
 function tryLines({ url, load }: Show): readonly string[] {
   const { policy } = CLIENT;
   const abuser = load.report().denied[0]?.client ?? 'me';
@@ -139,7 +139,7 @@ function frame(show: Show, output: Output, endMs: number, isKept: boolean): read
   const leftS = Math.ceil((endMs - show.elapsedMs) / 1000);
   const rest = isKept ? 'Ctrl-C to stop' : leftS > 0 ? `${leftS} s left` : '';
   const heading = `Sluice listens on ${show.url}`;
-  show.steps();
+  show.addSteps();
   return [
     `${paint('bold', heading)}${rest.padStart(78 - heading.length)}`,
     '',
@@ -170,7 +170,7 @@ async function animate(show: Show, output: Output, options: Duration): Promise<v
 /** How long the demo runs. */
 interface Duration {
   readonly forMs: number;
-  /** Until Ctrl-C. */
+  /** True if the demo runs until Ctrl-C. */
   readonly isKept: boolean;
 }
 
@@ -252,7 +252,7 @@ async function run(context: Context, _args: readonly unknown[], given: object): 
     const show = new Show(service.url, signal);
     const load = show.load.run();
     const proof = show.proof.run();
-    // Their errors are handled by `Promise.all` below.
+    // `Promise.all` below handles the errors; an earlier rejection must not end the process.
     for (const each of [load, proof]) each.catch(() => {});
     const isLive = output.isTerminal && environment.TERM !== 'dumb' && !environment.CI;
     const duration = durationOf(options, isLive);
@@ -277,7 +277,7 @@ async function run(context: Context, _args: readonly unknown[], given: object): 
   }
 }
 
-/** Whether requests were denied and sliding-log stayed within the limit. */
+/** Returns whether requests were denied, and sliding-log kept the limit and allowed the retry. */
 const isProven = ({ denied, isShown, boundary }: DemoResult): boolean =>
   denied > 0 &&
   isShown &&

@@ -1,7 +1,7 @@
 /** `sluice explain`: explains a decision in a log, on a running service, or from headers. */
 
-import { InvalidArgumentError, Option } from 'commander';
-import { type AlgorithmName, definePolicy, systemClock } from 'sluice';
+import { Option } from 'commander';
+import { definePolicy, systemClock, type WindowAlgorithmName } from 'sluice';
 import {
   COMPARED,
   clientNames,
@@ -9,39 +9,26 @@ import {
   KEY_WORDS,
   keyOfEntry,
   type ReportedResult,
-  readTime,
 } from 'sluice-traffic';
 import { Client, type ClientOptions, clientOptions } from '../client.ts';
 import type { Command, Context } from '../command.ts';
+import { limitValue, timeValue } from '../option-values.ts';
 import { EXIT_DENIED, EXIT_OK, type ExitCode, Failure, visible } from '../output.ts';
 import { checkOutputFiles } from '../traffic/atomic-file.ts';
 import { explainLines } from '../traffic/explain-text.ts';
 import { fieldsDeny, headerLines, parsedFields } from '../traffic/header-text.ts';
 import { explainLive } from '../traffic/live.ts';
-import {
-  type LogOptions,
-  limitOf,
-  logLines,
-  logOptions,
-  readLogs,
-  withLogs,
-} from '../traffic/log.ts';
+import { type LogOptions, logLines, logOptions, readLogs, withLogs } from '../traffic/log.ts';
 import { printResult, type ReportOptions, reportOption, writeReport } from '../traffic/report.ts';
 
 interface ExplainOptions extends LogOptions, ClientOptions, ReportOptions {
   readonly policy?: string;
   readonly key?: string;
   readonly limit?: string;
-  readonly algorithm?: AlgorithmName;
+  readonly algorithm?: WindowAlgorithmName;
   readonly client?: string;
   readonly at?: number;
   readonly headers?: readonly string[];
-}
-
-function timeValue(text: string): number {
-  const timeMs = readTime(text);
-  if (timeMs !== undefined) return timeMs;
-  throw new InvalidArgumentError('Expected a time such as 2026-10-10T13:55:36Z.');
 }
 
 const collected = (text: string, before: readonly string[] = []): readonly string[] => [
@@ -78,7 +65,7 @@ async function inLog(
   const { output } = context;
   const { limit, algorithm = 'sliding-log', client, at: atMs, key: keyName = 'client' } = options;
   if (limit === undefined || client === undefined) throw new Failure(missingText(limit, client));
-  const { limit: most, windowMs } = limitOf(limit);
+  const { limit: most, windowMs } = limitValue(limit);
   const policy = definePolicy('', { limit: most, window: windowMs, algorithm });
   const keyOf = keyOfEntry(keyName);
   if (keyOf === undefined) {

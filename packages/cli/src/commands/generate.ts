@@ -1,6 +1,6 @@
 /** `sluice generate`: generates traffic as a log, or sends it to a local service. */
 
-import { InvalidArgumentError, Option } from 'commander';
+import { Option } from 'commander';
 import { systemClock } from 'sluice';
 import {
   type GeneratedRequest,
@@ -9,7 +9,6 @@ import {
   LINE_FORMATS,
   type LineFormat,
   lineWriter,
-  readTime,
   SHAPE_NAMES,
   SHAPES,
   type ShapeName,
@@ -26,7 +25,7 @@ import type { Command, Context } from '../command.ts';
 import { isDenial, Load, type LoadReport } from '../load/load.ts';
 import { loopbackUrl } from '../load/loopback.ts';
 import { loadLines } from '../load/summary.ts';
-import { durationValue, integerValue } from '../option-values.ts';
+import { durationValue, integerValue, timeValue } from '../option-values.ts';
 import { EXIT_DENIED, EXIT_OK, type ExitCode, Failure, type Output, visible } from '../output.ts';
 import { checkOutputFiles, writeAtomicChunks } from '../traffic/atomic-file.ts';
 import { Progress } from '../traffic/progress.ts';
@@ -50,14 +49,14 @@ interface Generated {
   readonly settings: TrafficSettings;
 }
 
-/** Printed by `--json` with `--out`. */
+/** The result that `--json` prints with `--out`. */
 interface GeneratedLog extends Generated, SurveyResult {
   readonly file: string;
   readonly format: string;
   readonly bytes: number;
 }
 
-/** Printed by `--json` with `--against`. */
+/** The result that `--json` prints with `--against`. */
 interface GeneratedLoad extends Generated, LoadReport {
   readonly url: string;
   readonly timeline: TimelineData<'requests' | 'denied' | 'failed'>;
@@ -67,12 +66,6 @@ const DEFAULT_RATE = 100;
 const DEFAULT_LOAD_MS = 10_000;
 /** Lines per write. */
 const CHUNK_LINES = 500;
-
-function timeValue(text: string): number {
-  const timeMs = readTime(text);
-  if (timeMs !== undefined) return timeMs;
-  throw new InvalidArgumentError('Expected a time such as 2026-01-31T12:00:00Z.');
-}
 
 /** Rethrows a `GenerateError` as a `Failure` with flag names instead of option names. */
 function withFlagNames<T>(generate: () => T): T {
@@ -104,7 +97,7 @@ interface Written {
   readonly bytes: number;
 }
 
-/** Generates a log in chunks; reports each request and how much has been written. */
+/** Generates a log in chunks. Calls `seen` for each request and `written` for each chunk. */
 function* chunksOf(
   settings: TrafficSettings,
   format: LineFormat,
@@ -141,7 +134,7 @@ async function writeLog(
     throw new Failure('Expected --json with --out or --against. For a JSON log, use --format.');
   }
   await checkOutputFiles({ '--out': out });
-  // Only the JSON summary keeps counts by client; without it memory does not grow with the log.
+  // Only the JSON summary needs counts by client, whose memory grows with the log.
   const survey = json ? new Survey() : undefined;
   const progress = new Progress(output, out !== undefined || !output.isTerminal);
   let written: Written = { lines: 0, bytes: 0 };
@@ -203,7 +196,7 @@ async function sendLoad(
   url: URL,
 ): Promise<GeneratedLoad> {
   const { seed, clients, window: windowMs } = options;
-  // Window boundaries are aligned to the clock, so the traffic starts now.
+  // Start now: some shapes send bursts at window boundaries, which are aligned to the clock.
   const startMs = systemClock.now();
   const given = { shape, seed, clients, windowMs, startMs, ...amountOf(options) };
   const settings = settingsOf(given);

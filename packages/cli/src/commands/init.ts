@@ -2,10 +2,10 @@
 import { access } from 'node:fs/promises';
 import { createInterface } from 'node:readline/promises';
 import { Option } from 'commander';
-import { definePolicy, SluiceError } from 'sluice';
 import { durationCode } from 'sluice/engine';
 import { readConfig } from 'sluice-server';
 import type { Command, Context } from '../command.ts';
+import { limitValue } from '../option-values.ts';
 import { EXIT_OK, type ExitCode, Failure, visible } from '../output.ts';
 import { writeAtomic } from '../traffic/atomic-file.ts';
 import { policyName } from '../traffic/policy-file.ts';
@@ -26,18 +26,9 @@ interface Answers {
 const DEFAULT_FILE = 'limits.yaml';
 const DEFAULT_LIMIT = '100/1m';
 const DEFAULT_KEY = 'address';
-/** Clients behind one address: the limit by address is this multiple of that by header. */
+/** The limit by address is this multiple of the limit by header: clients can share an address. */
 const PER_ADDRESS = 10;
 const HEADER = /^[\w!#$%&'*+.^`|~-]{1,64}$/;
-
-function limitOf(text: string): { readonly limit: number; readonly windowMs: number } {
-  try {
-    return definePolicy('limit', text).params!;
-  } catch (error) {
-    if (!(error instanceof SluiceError)) throw error;
-    throw new Failure(`Expected a limit such as ${DEFAULT_LIMIT}, got \`${visible(text)}\``);
-  }
-}
 
 function checkKey(key: string): void {
   if (HEADER.test(key)) return;
@@ -67,9 +58,9 @@ const limitsByAddress = (name: string): string => `      - policy: ${name}
         key: address
 `;
 
-/** Returns the file for the answers. */
+/** Returns the text of the configuration file. */
 function fileText({ limit, key, isShadow }: Answers, path: string): string {
-  const { limit: count, windowMs } = limitOf(limit);
+  const { limit: count, windowMs } = limitValue(limit, 'a limit');
   const window = durationCode(windowMs);
   const name = policyName(windowMs);
   const policy = (title: string, most: number): string =>
@@ -95,7 +86,7 @@ async function ask(context: Context, options: InitOptions): Promise<Answers> {
   if (!process.stdin.isTTY || !context.output.isTerminal || isComplete) {
     return { limit: limit ?? DEFAULT_LIMIT, key: key ?? DEFAULT_KEY, isShadow: shadow ?? false };
   }
-  // The terminal itself edits the line: no escape sequences.
+  // With `terminal: false`, the terminal edits the line, and readline prints no escape sequences.
   const terminal = createInterface({
     input: process.stdin,
     output: process.stdout,
@@ -105,7 +96,7 @@ async function ask(context: Context, options: InitOptions): Promise<Answers> {
     (await terminal.question(`${text} [${usual}] `)).trim() || usual;
   try {
     const answer = limit ?? (await question('Limit of each client, such as 20/s?', DEFAULT_LIMIT));
-    limitOf(answer);
+    limitValue(answer, 'a limit');
     const by = key ?? (await question('Client by address, or by which header?', DEFAULT_KEY));
     checkKey(by);
     const watch = shadow ?? /^y/i.test(await question('Only report, without denying?', 'no'));
@@ -133,7 +124,7 @@ async function run(context: Context, args: readonly unknown[], given: object): P
   const answers = await ask(context, options);
   checkKey(answers.key);
   const text = fileText(answers, path);
-  // Throws if the file would be invalid: that would be a defect here.
+  // Throws if the text is invalid, which would be a bug in `fileText`.
   readConfig([{ path, text }]);
   await writeAtomic(path, text);
   const { output } = context;

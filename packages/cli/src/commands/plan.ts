@@ -10,14 +10,13 @@ import {
   rulesByClient,
 } from 'sluice-traffic';
 import type { Command, Context } from '../command.ts';
-import { integerValue } from '../option-values.ts';
+import { integerValue, limitValue } from '../option-values.ts';
 import { EXIT_DENIED, EXIT_OK, type ExitCode, Failure } from '../output.ts';
 import { checkOutputFiles } from '../traffic/atomic-file.ts';
 import { type ConfigRules, loadRules } from '../traffic/config-rules.ts';
 import {
   type LogFacts,
   type LogOptions,
-  limitOf,
   logLines,
   logOptions,
   readLogs,
@@ -41,14 +40,14 @@ interface PlanOptions extends LogOptions, Thresholds, ReportOptions {
 const MAX_LISTED = 20_000;
 const DEFAULT_TOP = 20;
 
-/** Names clients by these rules' own configuration (`ipv6Prefix`), not by that of the plan. */
-const byOwnNames = (rules: ConfigRules): Rules => ({
+/** Returns the rules with clients named by their own `ipv6Prefix`, not by the planned one. */
+const withOwnClientNames = (rules: ConfigRules): Rules => ({
   policies: rules.policies,
   limitsOf: (entry, _, nowMs) => rules.limitsOf(entry, rules.clientOf(entry), nowMs),
 });
 
-/** Warns of headers in the rules that the log does not have: they make the plan inaccurate. */
-function missingLines(headers: readonly string[]): readonly string[] {
+/** Returns a note on headers that the rules use and the log lacks: the plan is then inaccurate. */
+function missingHeaderLines(headers: readonly string[]): readonly string[] {
   const names = headers.map((name) => cut(name, 40));
   if (names.length === 0) return [];
   const text =
@@ -57,7 +56,7 @@ function missingLines(headers: readonly string[]): readonly string[] {
   return labelled('note', ...wrapped(text, 68));
 }
 
-/** Returns the rules of `--policy`, or of `--limit`: one policy by client address. */
+/** Returns the rules of the `--policy` file, or one policy by client address from `--limit`. */
 async function plannedRules({ policy, limit }: PlanOptions): Promise<ConfigRules> {
   if ((policy === undefined) === (limit === undefined)) {
     const got = policy === undefined ? 'none' : 'both';
@@ -66,15 +65,22 @@ async function plannedRules({ policy, limit }: PlanOptions): Promise<ConfigRules
     );
   }
   if (policy !== undefined) return await loadRules(policy);
-  const { limit: most, windowMs } = limitOf(limit!);
+  const { limit: most, windowMs } = limitValue(limit!);
   const nameOf = clientNames();
   const defined = definePolicy(policyName(windowMs), { limit: most, window: windowMs });
   const clientOf: ConfigRules['clientOf'] = ({ client }) => nameOf(client);
   return { ...rulesByClient([defined]), clientOf, missingHeaders: () => [] };
 }
 
-/** With thresholds, an unreliable result fails too: it would prove nothing. */
-function failed(judgements: readonly Judgement[], log: LogFacts, { output }: Context): ExitCode {
+/**
+ * Prints the exceeded thresholds and returns the exit code. With thresholds, an unreliable log is a
+ * failure too, because the plan then proves nothing.
+ */
+function printFailures(
+  judgements: readonly Judgement[],
+  log: LogFacts,
+  { output }: Context,
+): ExitCode {
   const isUnproven = judgements.length > 0 && log.unreliable;
   const messages = [
     ...judgements.filter(({ ok }) => !ok).map(judgementText),
@@ -99,7 +105,7 @@ async function run(context: Context, args: readonly unknown[], given: object): P
   const all = current === undefined ? [next] : [next, current];
   const planner = new Planner({
     next,
-    current: current && byOwnNames(current),
+    current: current && withOwnClientNames(current),
     clientOf: next.clientOf,
     top: options.top,
   });
@@ -110,10 +116,10 @@ async function run(context: Context, args: readonly unknown[], given: object): P
   const whole = { ...result, log, missingHeaders, thresholds };
   await writeReport(output, options, whole, () => [
     ...logLines(log, result),
-    ...missingLines(missingHeaders),
+    ...missingHeaderLines(missingHeaders),
     ...planLines(result, options.top, output.paint),
   ]);
-  return failed(thresholds, log, context);
+  return printFailures(thresholds, log, context);
 }
 
 export const plan: Command = {

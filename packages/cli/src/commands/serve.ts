@@ -79,7 +79,7 @@ async function serveUntilSignal(output: Output, found: Effective): Promise<void>
   const base = { settings, log, config, load, ...(logTo !== undefined && { logTo }) };
   const { tlsCert, tlsKey } = settings;
   const others = tlsCert === undefined || tlsKey === undefined ? [] : [tlsCert, tlsKey];
-  // Taken before the files are read, so that a change during the start is detected.
+  // Computed before the TLS files are read, so that a change during startup is detected.
   const othersFingerprint = await fingerprint(others);
   const startAndWatch = async (): Promise<{ close(): Promise<void> }> => {
     const running = await start(base).catch((error) => {
@@ -128,9 +128,9 @@ export const serve: Command = {
     new Option('--json', 'print the settings as JSON'),
   ],
   epilogue: `
-Each setting can also be an environment variable (SLUICE_LISTEN for --listen) or a field of
-the configuration file (listen). Flags override variables, and variables override the file.
-Without --config, an example configuration is used.
+Each setting can also be an environment variable (SLUICE_LISTEN for --listen) or
+a field of the configuration file (listen). Flags override variables, and
+variables override the file. Without --config, an example configuration is used.
 `,
   run,
 };

@@ -26,7 +26,7 @@ const QUIT = ['q', 'Q', '\u0003'];
 /** Width if standard output is not a terminal. */
 const PRINTED_COLUMNS = 80;
 
-/** Polls for `--for`, at least twice, since rates need two snapshots. */
+/** Polls for the duration of `--for`, at least twice, because rates need two snapshots. */
 async function watched(
   output: Output,
   watch: Watch,
@@ -40,7 +40,7 @@ async function watched(
     while (!signal.aborted && shot.atMs < endMs) {
       const leftMs = endMs - shot.atMs;
       progress.show(() => `watching, ${durationText(leftMs)} left; Ctrl-C to stop early`);
-      // Merges a short last interval into the one before.
+      // Extend this interval to the end if less than half an interval would follow it.
       await pause(leftMs < 1.5 * interval ? leftMs : interval, signal);
       if (!signal.aborted) shot = await watch.poll();
     }
@@ -87,7 +87,7 @@ async function drawUntilStopped(
   intervalMs: number,
   signal: AbortSignal,
 ): Promise<void> {
-  // Fails before the alternate screen opens, so that the error stays visible.
+  // Poll before the alternate screen opens, so that an error of the first poll stays visible.
   let shot = await watch.poll();
   let trouble: string | undefined;
   const draw = (): void => screen.draw(topLines(shot, watch, output.paint, output.size, trouble));

@@ -15,7 +15,7 @@ interface ValidateOptions {
   readonly schema?: boolean;
 }
 
-/** `3 policies, 2 rules`, and domains and overrides if there are any. */
+/** Returns `3 policies, 2 rules`, and the numbers of domains and overrides if there are any. */
 export function contentText({ policies, rules, domains, overrides }: Config): string {
   const parts = [counted(policies.length, 'policy'), counted(rules.length, 'rule')];
   if (domains.length > 0) parts.push(counted(domains.length, 'domain'));
@@ -45,7 +45,7 @@ function printProblems(output: Output, problems: readonly ConfigProblem[]): void
   output.printError(`${output.paintError('red', 'error:')} ${counted(problems.length, 'problem')}`);
 }
 
-/** Warnings do not change the exit code. */
+/** Prints warnings, which do not change the exit code. */
 function printWarnings(output: Output, warnings: readonly ConfigProblem[]): void {
   if (warnings.length === 0) return;
   for (const line of problemLines(warnings, output.isTerminal, output.paint)) output.print(line);

@@ -1,5 +1,6 @@
 /**
- * Shows the boundary problem on the demo service: sends a full burst on each side of a window
+ * Shows on the demo service that a fixed window admits up to twice the limit around a window
+ * boundary, and a sliding log does not. Sends a burst of `limit` requests before and after a
  * boundary to both algorithms, then retries a denied request after its `retryAfterMs`.
  */
 import { Agent, request as requestHttp } from 'node:http';
@@ -7,7 +8,7 @@ import { systemClock } from 'sluice';
 import { pause } from '../pause.ts';
 import { ALGORITHMS, COMPARED, type Compared } from './service.ts';
 
-/** Time between the bursts and the boundary; longer after each failed attempt. */
+/** Time from the first burst to the boundary; longer after each failed attempt. */
 const FIRST_LEAD_MS = 600;
 const LEAD_STEP_MS = 200;
 const MAX_ATTEMPTS = 4;
@@ -15,12 +16,13 @@ const TIMEOUT_MS = 10_000;
 
 export interface BoundaryRun {
   readonly algorithm: Compared;
-  /** Before the boundary and after. */
+  /** Requests sent before and after the boundary. */
   readonly sent: [number, number];
+  /** Requests admitted before and after the boundary. */
   readonly passed: [number, number];
   /** Time of the first decision of each burst, relative to the boundary. */
   readonly atMs: [number | undefined, number | undefined];
-  /** Of the first denied request. */
+  /** `retryAfterMs` of the first denied request. */
   retryAfterMs: number | undefined;
   /** Time of the retry. */
   retryAtMs: number;
@@ -64,7 +66,7 @@ export class BoundaryProof {
     this.#signal = signal;
   }
 
-  /** True if each burst was decided on its side of the boundary. */
+  /** True if the first burst was decided before the boundary and the second after it. */
   isShown = false;
 
   /** Resolves when the boundary has been shown, all attempts failed, or the signal aborts. */
@@ -78,9 +80,9 @@ export class BoundaryProof {
         break;
       }
     } catch (error) {
-      // Stopped by the user.
+      // The user has stopped the demo.
       if (this.#signal.aborted) return;
-      // A timeout means that the machine is too slow; any other error is a bug.
+      // An `AbortError` is a timeout: the machine is too slow. Any other error is a bug.
       this.isShown = false;
       if ((error as Error).name !== 'AbortError') throw error;
     } finally {
@@ -89,7 +91,7 @@ export class BoundaryProof {
     }
   }
 
-  /** Resolves to whether each burst was decided on its side of the boundary. */
+  /** Resolves to true if the first burst was decided before the boundary, the second after it. */
   async #bursts(key: string, attempt: number): Promise<boolean> {
     const { state } = this;
     const { windowMs } = COMPARED;

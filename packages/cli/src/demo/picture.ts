@@ -6,7 +6,7 @@ import { sparkline } from '../top/text.ts';
 import type { BoundaryRun, BoundaryState } from './boundary.ts';
 import { CLIENT, COMPARED } from './service.ts';
 
-/** Odd, so that the boundary and the limit are in the middle column. */
+/** An odd number, so that the window boundary and the limit are in the middle column. */
 const COLUMNS = 41;
 const MIDDLE = (COLUMNS - 1) / 2;
 /** Time shown on either side of the boundary. */
@@ -79,7 +79,7 @@ export const boundaryHeading = (): string => {
 const columnOf = (sinceMs: number): number =>
   Math.min(COLUMNS - 1, Math.max(0, Math.round(MIDDLE + (sinceMs / SHOWN_MS) * MIDDLE)));
 
-/** Draws the time around the boundary with the bursts and, while it runs, the current time. */
+/** Draws the time around the boundary with both bursts and, during the run, the current time. */
 function timeline(run: BoundaryRun, nowMs: number | undefined, paint: Paint): string {
   const cells = Array.from({ length: COLUMNS }, () => paint('dim', '·'));
   cells[MIDDLE] = paint('dim', '│');

@@ -1,4 +1,4 @@
-/** The service of the demo: a real one, with a few policies and the memory store. */
+/** Starts the service of the demo: the real service, with three policies and the memory store. */
 import {
   type Config,
   isLoopback,
@@ -18,7 +18,7 @@ import { startFailure } from '../start-failure.ts';
 /** Limit per client of the forward-auth requests. */
 export const CLIENT = { policy: 'each', limit: 30, windowMs: 1000 } as const;
 
-/** Limit of both compared algorithms. */
+/** Limit of both algorithms that the demo compares. */
 export const COMPARED = { limit: 50, windowMs: 3000 } as const;
 export const ALGORITHMS = ['fixed-window', 'sliding-log'] as const;
 export type Compared = (typeof ALGORITHMS)[number];
@@ -35,7 +35,7 @@ rules:
   - limits: [{ policy: ${CLIENT.policy} }]
 `;
 
-/** Rejects other addresses: without an admin token, every caller could change the service. */
+/** Throws unless the address is loopback: the demo has no admin token to protect the admin API. */
 function checkLoopback(given: string): void {
   const listen = readListen(given);
   if (listen === undefined || isLoopback(listen.host)) return;

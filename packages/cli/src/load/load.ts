@@ -1,6 +1,6 @@
 /**
- * Sends generated requests over HTTP, each at its time, with the forwarding headers of a proxy, so
- * that the service sees different clients.
+ * Sends generated requests over HTTP, each at its generated time. The forwarding headers of a proxy
+ * make the service see different clients.
  */
 import { Agent, type ClientRequest, request as requestHttp } from 'node:http';
 import { systemClock } from 'sluice';
@@ -15,10 +15,10 @@ const TIMEOUT_MS = 10_000;
 const MAX_CLIENTS = 10_000;
 
 export interface LoadOptions {
-  /** If it ends with `/`, the paths of the requests are appended; otherwise used as is. */
+  /** If the URL ends with `/`, the path of each request is appended. Otherwise it is used as is. */
   readonly url: URL;
   readonly requests: Iterator<GeneratedRequest>;
-  /** Time in the traffic that corresponds to now. */
+  /** Time in the generated traffic at which sending starts. */
   readonly startMs: number;
   readonly onResponse?: (request: GeneratedRequest, status: number) => void;
   readonly onFailure?: (request: GeneratedRequest) => void;
@@ -42,9 +42,9 @@ export interface LoadReport {
   readonly tookMs: number;
   /** Time from the start to the first denial. */
   readonly firstDeniedMs: number | undefined;
-  /** Delay of the last request behind its schedule. */
+  /** How much later than scheduled the last request was sent. */
   readonly lateMs: number;
-  /** Most denied first. */
+  /** Clients with denials, most denied first. */
   readonly denied: readonly (Readonly<ClientCounts> & { readonly client: string })[];
 }
 
@@ -73,7 +73,7 @@ export class Load {
     this.#options = options;
   }
 
-  /** Sends all requests, or those until `stop`. Resolves when all have a response. */
+  /** Sends requests to the end or until `stop`. Resolves when no sent request is open. */
   run(): Promise<LoadReport> {
     this.#startedMs = systemClock.now();
     return new Promise((resolve) => {
@@ -188,7 +188,7 @@ export class Load {
   }
 }
 
-/** The headers that a proxy sends with an authorization request. */
+/** Returns the headers that a proxy sends with a forward-auth request. */
 function headersOf(request: GeneratedRequest): Record<string, string> {
   const { client, method, target, host, agent } = request;
   return {

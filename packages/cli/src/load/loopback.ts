@@ -1,11 +1,11 @@
-/** Restricts load to this machine. */
+/** Restricts generated load to this machine. */
 import { type LookupAddress, type LookupOptions, lookup } from 'node:dns';
 import { Failure, visible } from '../output.ts';
 
 const LOCAL_NAME = /^(?:localhost|127(?:\.\d{1,3}){3}|\[::1\])$/;
 const LOCAL_ADDRESS = /^(?:127\.|::1$)/;
 
-/** Parses a loopback URL. Throws a `Failure` for any other. */
+/** Parses a loopback URL. Throws a `Failure` for any other text. */
 export function loopbackUrl(text: string): URL {
   const url = URL.canParse(text) ? new URL(text) : undefined;
   if (url?.protocol !== 'http:') {
@@ -13,7 +13,7 @@ export function loopbackUrl(text: string): URL {
       `Expected --against to be a URL such as http://127.0.0.1:8080/, got \`${visible(text)}\``,
     );
   }
-  // `URL` has normalized other spellings of the address, such as a single number.
+  // `URL` has normalized other notations, such as `http://2130706433/` for 127.0.0.1.
   if (LOCAL_NAME.test(url.hostname)) return url;
   throw new Failure(
     `Expected --against to be a local address, 127.0.0.1, [::1] or localhost, got ` +
@@ -23,7 +23,7 @@ export function loopbackUrl(text: string): URL {
 
 type Found = (error: Error | null, address: string | LookupAddress[], family?: number) => void;
 
-/** Resolves only to loopback addresses: `localhost` may be mapped to another address. */
+/** Looks up only loopback addresses, because `localhost` may be mapped to another address. */
 export function loopbackLookup(hostname: string, options: LookupOptions, found: Found): void {
   lookup(hostname, { ...options, all: true }, (error, addresses) => {
     const local = (addresses ?? []).filter(({ address }) => LOCAL_ADDRESS.test(address));

@@ -6,7 +6,7 @@ import { columns, type Paint, visible } from '../output.ts';
 import { isDenial, type LoadReport } from './load.ts';
 
 const MAX_CLIENTS = 5;
-/** Shorter delays of the sender are not reported, because timers are always a little late. */
+/** Shorter sending delays are not reported, because timers always fire a little late. */
 const LATE_MS = 250;
 
 export function loadLines(report: LoadReport, paint: Paint): readonly string[] {

@@ -19,7 +19,7 @@ const MAX_NAME_COLUMNS = 32;
 /** Height if the output is printed once. */
 export const PRINTED_ROWS = 40;
 
-/** The status line and, below it, health or the current error. */
+/** Returns the status line and, below it, the health or the current error. */
 function headLines(shot: Snapshot, paint: Paint, width: number, trouble?: string): string[] {
   const state = trouble !== undefined ? paint('red', 'unreachable') : readyText(shot, paint);
   const left = `${paint('bold', 'sluice top')}  ${visible(shot.url)}  ${state}`;
@@ -35,21 +35,25 @@ function readyText({ ready, draining }: Snapshot, paint: Paint): string {
 }
 
 function healthText(shot: Snapshot, paint: Paint): string {
-  const { storeUp, breaker, configOk, keys, evicted, degraded, version } = shot;
+  const { storeUp, breaker, configOk, keys, evicted, blocked, degraded, version } = shot;
   const parts = [storeUp ? paint('green', 'store up') : paint('red', 'store down')];
   if (breaker !== undefined) {
     parts.push(breaker === 'closed' ? 'breaker closed' : paint('red', `breaker ${breaker}`));
   }
   if (keys !== undefined) parts.push(counted(keys, 'key'));
   if (evicted > 0) parts.push(paint('yellow', `${countText(evicted)} evicted`));
+  if (blocked > 0) parts.push(paint('yellow', `${countText(blocked)} denied by blocks`));
   if (degraded > 0) parts.push(paint('yellow', `${countText(degraded)} degraded`));
   parts.push(configOk ? 'config ok' : paint('red', 'config invalid'));
   if (version !== undefined) parts.push(paint('dim', `sluice ${visible(version)}`));
   return parts.join('  ');
 }
 
-const policyLimitText = ({ limit, windowMs }: PolicyState): string =>
-  limit === undefined || windowMs === undefined ? '' : limitText({ limit, windowMs });
+function policyLimitText({ limit, windowMs, algorithm }: PolicyState): string {
+  if (limit === undefined || windowMs === undefined) return '';
+  if (algorithm === 'concurrency') return `${countText(limit)} at a time`;
+  return limitText({ limit, windowMs });
+}
 
 const policyRateText = (rate: number | undefined): string =>
   rate === undefined ? '-' : rateText(rate);
@@ -78,7 +82,11 @@ function policyLines(shot: Snapshot, watch: Watch, paint: Paint, width: number, 
   const heading = line(['policy', 'limit', 'allowed/s', '', 'denied/s', '']);
   const lines = [paint('dim', heading)];
   for (const policy of shown) {
-    const { allowed, denied } = watch.ratesOf(policy.name);
+    const rates = watch.ratesOf(policy.name);
+    // A single value has nothing to compare with.
+    const [allowed, denied] = [rates.allowed, rates.denied].map((values) =>
+      values.length > 1 ? values : [],
+    );
     // Both sparklines of a policy have the same scale.
     const highest = Math.max(...allowed.slice(-spark), ...denied.slice(-spark), 0);
     const deniedText = policyRateText(policy.deniedPerSecond);
@@ -116,7 +124,7 @@ function keyLines(heading: string, keys: readonly WatchedKey[], paint: Paint, mo
   return lines;
 }
 
-/** `trouble` is the error of the last request, if it failed. */
+/** Returns the lines of one frame. `trouble` is the error of the last poll, if it failed. */
 export function topLines(
   shot: Snapshot,
   watch: Watch,
@@ -126,7 +134,7 @@ export function topLines(
 ): readonly string[] {
   const width = Math.max(MIN_COLUMNS, size.columns);
   const head = headLines(shot, paint, width, trouble);
-  // Reserves 6 lines for blank lines and headings.
+  // Reserve 6 lines for blank lines and headings.
   const room = Math.max(6, size.rows - head.length - 6);
   const policyRoom = Math.min(Math.max(1, shot.policies.length), Math.ceil(room / 2));
   const deniedRoom = Math.max(1, Math.ceil((room - policyRoom) / 2));

@@ -17,11 +17,11 @@ export interface Screen {
   close(): void;
 }
 
-/** Draws below the previous output. The last frame stays. */
+/** Returns a screen below the previous output. Its last frame stays after `close`. */
 export function inPlace(output: Output): Screen {
   let drawn = 0;
   output.write(HIDE_CURSOR);
-  // The terminal may have wrapped lines that no longer fit.
+  // Clear everything: the terminal may have wrapped lines, so their number is unknown.
   const endResize = output.onResize(() => {
     output.write(CLEAR_ALL + HOME);
     drawn = 0;
@@ -40,7 +40,7 @@ export function inPlace(output: Output): Screen {
   };
 }
 
-/** Draws on the alternate screen; `close` restores the main one. */
+/** Returns the alternate screen of the terminal. `close` restores the main screen. */
 export function wholeScreen(output: Output, resized: () => void): Screen {
   output.write(ALTERNATE_SCREEN + HIDE_CURSOR + CLEAR_ALL);
   const endResize = output.onResize(() => {

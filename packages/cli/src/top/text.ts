@@ -1,6 +1,6 @@
-/** Measures, cuts and pads text by its width on a terminal. Colours have no width. */
+/** Measures, cuts and pads text by its width on a terminal. Colour codes have no width. */
 
-// biome-ignore lint/suspicious/noControlCharactersInRegex: a colour begins with one.
+// biome-ignore lint/suspicious/noControlCharactersInRegex: a colour code starts with ESC.
 const COLOUR = /\u001b\[[\d;]*m/;
 const PIECES = new RegExp(`${COLOUR.source}|.`, 'gsu');
 
@@ -23,7 +23,7 @@ function columnsOf(piece: string): number {
 export const widthOf = (text: string): number =>
   (text.match(PIECES) ?? []).reduce((sum, piece) => sum + columnsOf(piece), 0);
 
-/** Cuts text to a width, with `…` at the end. Keeps all colour codes, so that colours end. */
+/** Cuts text to a width, with `…` at the end. Keeps all colour codes, so that each colour ends. */
 export function cutTo(text: string, width: number): string {
   if (widthOf(text) <= width) return text;
   let cut = '';
@@ -41,7 +41,7 @@ export function cutTo(text: string, width: number): string {
   return cut;
 }
 
-/** Cuts or pads to exactly this width. */
+/** Cuts or pads text to exactly this width. */
 export function fitTo(text: string, width: number): string {
   const cut = cutTo(text, width);
   return cut + ' '.repeat(Math.max(0, width - widthOf(cut)));
@@ -53,7 +53,7 @@ export const fitRight = (text: string, width: number): string =>
 
 const BARS = [...'▁▂▃▄▅▆▇█'];
 
-/** Draws the newest values relative to `most`; 0 is a space. */
+/** Draws the newest values as bars relative to `most`. The value 0 is a space. */
 export function sparkline(values: readonly number[], width: number, most: number): string {
   const shown = values.slice(-width);
   const bars = shown.map((value) =>

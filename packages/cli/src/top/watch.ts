@@ -7,12 +7,12 @@ import { readMetrics, type Sample } from './metrics.ts';
 /** A policy in one snapshot. */
 export interface PolicyState {
   readonly name: string;
-  /** These are undefined for inline limits, which the configuration does not define. */
+  /** `limit`, `windowMs` and `algorithm` are undefined for limits that requests define inline. */
   readonly limit: number | undefined;
   readonly windowMs: number | undefined;
   readonly algorithm: string | undefined;
   readonly shadow: boolean;
-  /** Totals since the service started; for a policy in shadow mode, its hypothetical decisions. */
+  /** Totals since the service started. In shadow mode, they count the hypothetical decisions. */
   readonly allowed: number;
   readonly denied: number;
   /** Rates since the previous snapshot; undefined in the first one. */
@@ -42,17 +42,19 @@ export interface Snapshot {
   readonly breaker: string | undefined;
   readonly configOk: boolean;
   readonly version: string | undefined;
-  /** Undefined unless the service reports it: only the memory store counts its keys. */
+  /** Number of keys. Undefined unless the store is the memory store, which counts its keys. */
   readonly keys: number | undefined;
   readonly evicted: number;
   /** Checks decided without the store. */
   readonly degraded: number;
+  /** Denials of blocked keys. */
+  readonly blocked: number;
   readonly policies: readonly PolicyState[];
   readonly mostDenied: readonly WatchedKey[];
   readonly mostAllowed: readonly WatchedKey[];
 }
 
-/** The last snapshot, with the mean rates of the whole time watched, busiest policy first. */
+/** The last snapshot, with mean rates over the whole time watched. Busiest policy first. */
 export interface TopResult extends Snapshot {
   readonly kind: 'top';
   readonly firstMs: number;
@@ -94,7 +96,7 @@ export class Watch {
   readonly #rates = new Map<string, { allowed: number[]; denied: number[] }>();
   #counts: ReadonlyMap<string, Counts> = new Map();
   #countedMs: number | undefined = undefined;
-  /** Durations of the kept rates, oldest first. */
+  /** Seconds between snapshots: the duration of each kept rate, oldest first. */
   readonly #passedS: number[] = [];
 
   constructor(client: Client) {
@@ -105,7 +107,7 @@ export class Watch {
     return this.#rates.get(policy) ?? { allowed: [], denied: [] };
   }
 
-  /** Throws a `Failure` if the service is unreachable. */
+  /** Requests a snapshot of the service. Throws a `Failure` if the service is unreachable. */
   async poll(): Promise<Snapshot> {
     const client = this.#client;
     const [policies, ready, text] = await Promise.all([
@@ -138,7 +140,7 @@ export class Watch {
     const before = this.#countedMs;
     const passedS = before === undefined ? 0 : (atMs - before) / 1000;
     const byName = new Map(definitions.map((each) => [each.name, each]));
-    // Inline limits are counted under names that the configuration does not have.
+    // The metrics also have limits that requests define inline; the configuration does not.
     const names = new Set([...byName.keys(), ...counts.keys()]);
     const states = [...names].map((name) => {
       const { allowed, denied } = counts.get(name) ?? { allowed: 0, denied: 0 };
@@ -195,7 +197,7 @@ export class Watch {
     };
   }
 
-  /** Mean of the rates, weighted by their durations. */
+  /** Returns the mean of the rates, weighted by their durations. */
   #mean(rates: readonly number[]): number | undefined {
     if (rates.length === 0) return undefined;
     const passed = this.#passedS.slice(-rates.length);
@@ -261,5 +263,6 @@ function healthOf({ ready, draining = false, store, config }: Ready, metrics: Me
     keys: metrics.get('sluice_keys')?.[0]?.value,
     evicted: sumOf(metrics.get('sluice_evicted_keys_total')),
     degraded: sumOf(metrics.get('sluice_degraded_total')),
+    blocked: sumOf(metrics.get('sluice_blocked_total')),
   };
 }

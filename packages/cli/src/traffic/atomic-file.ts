@@ -8,7 +8,7 @@ import { Failure, visible } from '../output.ts';
 import { removeOnSignal } from './on-signal.ts';
 
 interface Target {
-  /** With links resolved. */
+  /** The path with symbolic links resolved. */
   readonly path: string;
   /** False for a device or pipe, which is written to directly. */
   readonly isFile: boolean;

@@ -94,7 +94,7 @@ export function compareLines(result: CompareResult, key: string, paint: Paint): 
 
 const ROOM = LINE_COLUMNS - LABEL_COLUMNS;
 
-/** Total cost, and requests that cost more than the limit; none without costs. */
+/** Returns the total cost and the number of requests above the limit, if the log has costs. */
 function costSummary({ costs }: CompareResult): readonly string[] {
   if (costs === undefined) return [];
   const aboveLimit = counted(costs.requestsAboveLimit, 'request');
@@ -106,7 +106,7 @@ function costSummary({ costs }: CompareResult): readonly string[] {
   ];
 }
 
-/** The decisions in units of cost. */
+/** Returns the table of decisions in units of cost. */
 function costLines({ algorithms, costs: all }: CompareResult): readonly string[] {
   if (all === undefined) return [];
   const rows = algorithms.flatMap(({ algorithm, costs }) => {
@@ -118,7 +118,7 @@ function costLines({ algorithms, costs: all }: CompareResult): readonly string[]
   return ['', 'In units of cost:', ...tableLines(COSTS, rows)];
 }
 
-/** The fullest window of each algorithm that exceeded the limit. */
+/** Returns the fullest window of each algorithm that exceeded the limit. */
 function fullestLines(algorithms: readonly AlgorithmReport[]): readonly string[] {
   const over = algorithms.filter(({ worst }) => (worst?.multiple ?? 0) > 1);
   if (over.length === 0) return [];
@@ -137,13 +137,13 @@ function fullestLines(algorithms: readonly AlgorithmReport[]): readonly string[]
   ];
 }
 
-/** `100 after 59.999 s, 99 after 60 s` */
+/** Returns `100 after 59.999 s, 99 after 60 s`. */
 const scheduleText = ({ schedule }: AdversaryReport): string =>
   schedule
     .map(({ afterMs, admitted }) => `${countText(admitted)} after ${exactText(afterMs)}`)
     .join(', ');
 
-/** Not rounded: an attack depends on the millisecond. */
+/** Returns a time without rounding, because an attack depends on the millisecond. */
 const exactText = (ms: number): string => (ms < 1000 ? `${ms} ms` : `${ms / 1000} s`);
 
 function attackLines(algorithms: readonly AlgorithmReport[]): readonly string[] {

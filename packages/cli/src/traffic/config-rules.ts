@@ -1,6 +1,6 @@
 /**
- * Finds the limits of the requests of a log: by the rules of a configuration, as the service does,
- * or, if it has no rules, every policy by client address.
+ * Finds the limits that apply to each request of a log. If the configuration has rules, they select
+ * the limits as in the service. Otherwise every policy applies, by client address.
  */
 import { definePolicy, type Limit, SluiceError } from 'sluice';
 import {
@@ -29,11 +29,14 @@ import { Failure, visible } from '../output.ts';
 export interface ConfigRules extends Rules {
   /** Returns the client of an entry, by the `ipv6Prefix` of the configuration. */
   readonly clientOf: (entry: Entry) => string;
-  /** Headers that the rules use and that no request of the log had. */
+  /** Returns the headers that the rules use and that no request of the log had. */
   missingHeaders(): readonly string[];
 }
 
-/** Loads a file or folder. Throws a `ConfigError`, or a `Failure` if it has no request rules. */
+/**
+ * Loads a file or folder. Throws a `ConfigError` if it is invalid, or a `Failure` if all its rules
+ * are descriptor rules.
+ */
 export async function loadRules(path: string): Promise<ConfigRules> {
   const config = await loadConfig([path]);
   const isOfRequests = config.rules.some(({ match }) => match.kind === 'request');
@@ -101,15 +104,16 @@ class RulesOfConfig implements ConfigRules {
   }
 
   /**
-   * Returns undefined if the service would deny: a cost in the rule above the limit of the key, or
-   * no key. The cost of a rule, even if 1, takes precedence over that of the log.
+   * Returns the limit of a request. Returns undefined if the service would deny it: the rule's
+   * cost exceeds the limit of the key, or the request has no key. A cost in the rule takes
+   * precedence over the cost in the log.
    */
   #limitOf(request: LimitRequest, logged: number | undefined): Limit | undefined {
     const { policy, key, cost, operation } = request;
     try {
       const limit = this.#served.limit(policy, key, request, 1);
       const hasCost = cost !== undefined || operation !== undefined;
-      // The replay handles a logged cost above the limit, because it knows the shadow limits.
+      // The replay handles a logged cost above the limit, because it evaluates shadow limits.
       return hasCost || logged === undefined ? limit : { ...limit, cost: logged };
     } catch (error) {
       if (error instanceof SluiceError) return undefined;
@@ -122,7 +126,7 @@ class RulesOfConfig implements ConfigRules {
   }
 }
 
-/** The service rejects an ambiguous request with 400 and charges nothing for it. */
+/** Returns no limits for an ambiguous request: the service responds with 400 without a charge. */
 function requestsOf(rules: RequestRules, attributes: RequestAttributes): readonly LimitRequest[] {
   try {
     return rules.limitsFor(attributes) ?? [];
@@ -169,7 +173,7 @@ class EntryAttributes implements RequestAttributes {
     return this.#entry.method;
   }
 
-  /** The service receives paths in headers, which have one character per byte. */
+  /** The path as the service receives it: in a header, with one character per byte. */
   get path(): string {
     const { path } = this.#entry;
     return NOT_ASCII.test(path) ? Buffer.from(path).toString('latin1') : path;

@@ -19,13 +19,13 @@ const FORM_NAMES: Readonly<Record<ParsedRateLimit['form'], string>> = {
   none: 'Retry-After only',
 };
 
-/** True if the headers say that the next call is denied. */
+/** Returns true if the next call would be denied according to the headers. */
 export const fieldsDeny = ({ limits, retryAfterMs }: ParsedRateLimit): boolean =>
   retryAfterMs === undefined ? limits.some(({ remaining }) => remaining === 0) : retryAfterMs > 0;
 
 const FIELD = /^([!#$%&'*+.^_`|~\w-]+):\s*(.*)$/;
 
-/** Parses lines of `Name: value`; others, such as a status line, are skipped. */
+/** Parses lines of `Name: value`. Skips other lines, such as a status line. */
 export function fieldsOf(pasted: readonly string[]): Readonly<Record<string, readonly string[]>> {
   const fields = new Map<string, string[]>();
   for (const line of pasted.flatMap((text) => text.split(/\r?\n/))) {
@@ -49,7 +49,7 @@ export function parsedFields(pasted: readonly string[], nowMs: number): FieldsRe
 
 const ROOM = LINE_COLUMNS - LABEL_COLUMNS;
 
-/** `perMinute: 0 remaining, resets in 12 s` */
+/** Returns `perMinute: 0 remaining, resets in 12 s`. */
 function limitText({
   name,
   limit,

@@ -1,7 +1,7 @@
 /** Options, reading and error handling of the commands that read logs. */
 
 import { InvalidArgumentError, Option } from 'commander';
-import { definePolicy, SluiceError, systemClock } from 'sluice';
+import { SluiceError, systemClock } from 'sluice';
 import { ConfigError, didYouMean } from 'sluice-server/configured';
 import {
   type CostSource,
@@ -72,25 +72,15 @@ export const logOptions = (): readonly Option[] => [
   new Option('--json', 'print the result as JSON'),
 ];
 
-/** Parses `--limit`, such as `100/1m`. */
-export function limitOf(text: string): { readonly limit: number; readonly windowMs: number } {
-  try {
-    return definePolicy('limit', text).params!;
-  } catch (error) {
-    if (!(error instanceof SluiceError)) throw error;
-    throw new Failure(`Expected --limit to be a limit such as 100/1m, got \`${visible(text)}\``);
-  }
-}
-
 /** Where the costs of the requests come from. */
 export interface CostFacts {
-  /** Columns or JSON members; empty if the requested one does not occur. */
+  /** Columns or JSON members with costs. Empty if the log lacks the requested column. */
   readonly columns: readonly string[];
-  /** Requests with a cost; the others cost 1. */
+  /** Number of requests with a cost. A request without a cost costs 1. */
   readonly read: number;
-  /** Unreadable lines whose cost is not a positive integer. */
+  /** Number of lines rejected because their cost is not a positive integer. */
   readonly refused: number;
-  /** The first such cost. */
+  /** The first rejected cost. */
   readonly sample?: string;
 }
 
@@ -102,16 +92,16 @@ export interface LogFacts {
   readonly requests: number;
   readonly unreadable: number;
   readonly samples: LogReport['samples'];
-  /** Lines too late to be sorted, replayed at the latest time reached. */
+  /** Number of lines too late to be sorted. They are replayed at the latest time reached. */
   readonly late: number;
-  /** Lines more than a day ahead of their neighbours, replayed at the latest time reached. */
+  /** Number of lines more than a day ahead of the lines around them, replayed like late lines. */
   readonly early: number;
-  /** More than 1 % of the requests were replayed at another time than their own. */
+  /** True if more than 1 % of the requests were replayed at another time than their own. */
   readonly unreliable: boolean;
-  /** Only if `unreliable`: how far the latest line is behind, and a command that sorts the log. */
+  /** Only if `unreliable`: the delay of the latest line, and a command that sorts the log. */
   readonly maxLateMs?: number;
   readonly sortCommand?: string;
-  /** Only if a request has a cost, or a cost column was given. */
+  /** Undefined if no request has a cost and `--column` names no cost column. */
   readonly costs?: CostFacts;
 }
 
@@ -141,12 +131,12 @@ class CostSources {
   }
 }
 
-/** With more lines at a wrong time than this share, the result is unreliable. */
+/** If a larger share of the lines is replayed at a wrong time, the result is unreliable. */
 const MAX_MISPLACED = 0.01;
 
 /**
- * Reads logs to their end, or until `take` returns true. `label` precedes the progress, if logs
- * are read several times.
+ * Reads logs to their end, or until `take` returns true. `label` precedes the progress text, for
+ * commands that read the logs several times.
  */
 export async function readLogs(
   output: Output,
@@ -188,7 +178,7 @@ export async function readLogs(
   };
 }
 
-/** `log   access.log, combined`, and its problems. */
+/** Returns `log   access.log, combined`, followed by the problems of the log. */
 export function logLines(
   facts: LogFacts,
   {
@@ -220,12 +210,12 @@ export function logLines(
   return [...labelled('log', ...lines), ...unreliableLines(facts, room)];
 }
 
-/** `3 of 200 lines (1.5%) ... are at a wrong time` */
+/** Returns `3 of 200 lines (1.5%) are replayed at a wrong time`. */
 export const unreliableText = ({ late, early, requests }: LogFacts): string =>
   `${countText(late + early)} of ${countText(requests)} lines ` +
   `(${percentText(late + early, requests)}) are replayed at a wrong time`;
 
-/** The warning, and a command that helps. It is not wrapped, so that it can be copied. */
+/** Returns a warning and a command that sorts the log, on one line so that it can be copied. */
 function unreliableLines(facts: LogFacts, room: number): readonly string[] {
   if (!facts.unreliable) return [];
   const { maxLateMs = 0, sortCommand: command } = facts;
@@ -235,7 +225,7 @@ function unreliableLines(facts: LogFacts, room: number): readonly string[] {
   return [...labelled('warning', ...wrapped(text, room)), ...(command ? [command] : [])];
 }
 
-/** `costs from the column tokens` */
+/** Returns `costs from the column tokens`. */
 export function costText({ columns }: CostFacts): string {
   if (columns.length === 0) return 'no request has a cost, so each costs 1';
   return `costs from the column${columns.length > 1 ? 's' : ''} ${columns.join(', ')}`;
@@ -249,7 +239,7 @@ function refusedLines({ refused, sample = '' }: CostFacts, room: number): readon
 
 type Run = Command['run'];
 
-/** Reports errors in logs, configuration files and limits as usage errors. */
+/** Wraps a command. Reports errors in logs, configuration files and limits as usage errors. */
 export const withLogs =
   (run: Run): Run =>
   async (context: Context, args, given): Promise<ExitCode> => {

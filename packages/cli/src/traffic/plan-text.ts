@@ -34,11 +34,11 @@ export function planLines(result: PlanResult, top: number, paint: Paint): readon
   ];
 }
 
-/** `, 20 of 1,234` if the list is incomplete. */
+/** Returns `, 20 of 1,234` if the list is incomplete, otherwise an empty string. */
 const ofAll = (listed: readonly ClientReport[], { clients }: Impact): string =>
   listed.length < clients ? `, ${countText(listed.length)} of ${countText(clients)}` : '';
 
-/** A heading and its lines; empty if there are none. */
+/** Returns a heading followed by its lines, or nothing if there are no lines. */
 const section = (title: string, lines: readonly string[], paint: Paint): readonly string[] =>
   lines.length === 0 ? [] : ['', paint('bold', title), ...lines];
 
@@ -78,7 +78,7 @@ function summaryLines(result: PlanResult, paint: Paint): readonly string[] {
   ];
 }
 
-/** Cost of the denied requests, and how many cost more than a limit. */
+/** Returns the cost of the denied requests, and the number of requests above a limit. */
 function costLines(costs: PlanResult['costs']): readonly string[] {
   if (costs === undefined) return [];
   const { requested, denied, requestsAboveLimit } = costs;

@@ -12,7 +12,7 @@ const NAMES: Readonly<Record<string, string>> = {
   ...{ '1d': 'perDay', '1h': 'perHour', '1m': 'perMinute', '1s': 'perSecond', '1ms': 'perMs' },
 };
 
-/** `perMinute`, or `per15m` if the window is not one unit. */
+/** Returns `perMinute` for a window of one unit, otherwise a name such as `per15m`. */
 export function policyName(windowMs: number): string {
   const code = durationCode(windowMs);
   return NAMES[code] ?? `per${code}`;
@@ -24,7 +24,7 @@ function costText({ costs }: SuggestResult, columns: readonly string[]): string 
   return ` It counts costs, from the column ${from}; a request without one costs 1.`;
 }
 
-/** `costColumns` are the columns with costs, if any. */
+/** Returns the configuration file. `costColumns` are the log columns with costs, if any. */
 export function policyText(result: SuggestResult, costColumns: readonly string[] = []): string {
   const { requests, clients, firstMs, lastMs, windows, proposed } = result;
   const { limit, windowMs } = proposed;

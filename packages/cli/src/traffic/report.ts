@@ -1,4 +1,4 @@
-/** Printed results, as text or JSON, and the HTML report. */
+/** Prints results as text or JSON, and writes the HTML report. */
 import { Option } from 'commander';
 import { htmlReport, type ReportedResult } from 'sluice-traffic';
 import { type Output, visible } from '../output.ts';

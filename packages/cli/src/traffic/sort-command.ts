@@ -1,13 +1,13 @@
-/** A shell command that sorts a log by time, for logs that are too large to sort in memory. */
+/** Builds a shell command that sorts a log by time, for logs too large to sort in memory. */
 
-/** Quotes for a POSIX shell. */
+/** Quotes a text for a POSIX shell. */
 export const quoted = (text: string): string =>
   /^[\w./:@%+=,-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
 
 interface TimeForm {
-  /** Finds the time in a line; also an extended regular expression of awk. */
+  /** Finds the time in a line. Valid in JavaScript and as an extended regular expression of awk. */
   readonly pattern: string;
-  /** Keys of `sort`. */
+  /** Options of `sort` that compare the time. */
   readonly keys: string;
 }
 
@@ -26,8 +26,8 @@ const FORMS: readonly TimeForm[] = [
 
 /**
  * Returns a command that writes the lines in order of time to `sorted.log`, by the first time in
- * each line; lines without one, such as a header, come first. Returns undefined if the line has no
- * time that `sort` can compare.
+ * each line. Lines without a time, such as a header, come first. Returns undefined if `line`, a
+ * sample of the log, has no time that `sort` can compare.
  */
 export function sortCommand(paths: readonly string[], line: string): string | undefined {
   const form = FORMS.find(({ pattern }) => new RegExp(pattern).test(line));

@@ -13,7 +13,7 @@ export async function withFiles<T>(
   task: (paths: readonly string[]) => Promise<T>,
 ): Promise<T> {
   if (!paths.includes(STANDARD_INPUT)) return await task(paths);
-  // Synchronous, so that no signal can come between the folder and its handler.
+  // Synchronous, so that no signal arrives between creating the folder and adding its handler.
   const folder = mkdtempSync(join(tmpdir(), 'sluice-'));
   const release = removeOnSignal(folder);
   try {

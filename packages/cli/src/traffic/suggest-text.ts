@@ -22,12 +22,12 @@ const OVERVIEW = [
   number('requests denied'),
 ];
 
-const KNEE_NOTE =
-  'peak: the most requests of one client in a window. knee: the limit above which a higher limit ' +
+const kneeNote = (peak: string): string =>
+  `peak: ${peak} of one client in a window. knee: the limit above which a higher limit ` +
   `helps few more clients. proposed: ${HEAD_ROOM} times the knee, or the limit that denies at ` +
   'most 1% of the clients if that is higher, rounded up.';
 
-/** 1 % of them is less than one client. */
+/** With fewer clients, 1 % of the clients is less than one client. */
 const FEW_CLIENTS = 1 / DENIED_SHARE;
 const FEW_NOTE =
   'With fewer than 100 clients, the proposed limits deny none of them. The table below shows how ' +
@@ -44,19 +44,19 @@ const UNITS: Readonly<Record<string, string>> = {
   ...{ '1 s': 'second', '1 min': 'minute', '1 h': 'hour', '1 d': 'day' },
 };
 
-/** `minute`, `15 min` */
+/** Returns `minute` for a window of one unit, otherwise a text such as `15 min`. */
 function perText(windowMs: number): string {
   const text = windowText(windowMs);
   return UNITS[text] ?? text;
 }
 
-/** `Use 40 per minute: 6 of 1,753 clients would notice.` */
+/** Returns `Use 40 per minute: 6 of 1,753 clients would be denied.` */
 export function adviceText({ proposed, clients, costs }: SuggestResult): string {
   const { limit, windowMs, clients: denied } = proposed;
   const unit = costs === undefined ? '' : 'a cost of ';
   const most = `${unit}${countText(limit)} per ${perText(windowMs)}`;
   const who = `${countText(denied)} of ${counted(clients, 'client')}`;
-  return `Use ${most}: ${who} would notice.`;
+  return `Use ${most}: ${who} would be denied.`;
 }
 
 const share = (count: number, of: number): string =>
@@ -81,7 +81,9 @@ export function suggestLines(result: SuggestResult, paint: Paint): readonly stri
     ...labelled('', ...costLines(costs)),
     '',
     ...tableLines(OVERVIEW, rows),
-    ...wrapped(KNEE_NOTE).map((line) => paint('dim', line)),
+    ...wrapped(kneeNote(costs === undefined ? 'the most requests' : 'the highest cost')).map(
+      (line) => paint('dim', line),
+    ),
     ...(clients < FEW_CLIENTS ? wrapped(FEW_NOTE).map((line) => paint('dim', line)) : []),
     ...(costs === undefined ? [] : wrapped(COST_NOTE)),
     ...(leftOutMs.length === 0 ? [] : wrapped(leftNote)),

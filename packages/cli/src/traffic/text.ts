@@ -3,7 +3,7 @@ import { visible } from '../output.ts';
 
 export const LINE_COLUMNS = 80;
 
-/** Escapes and cuts untrusted text to a width. */
+/** Escapes untrusted text and cuts it to a width. */
 export function cut(text: string, columns: number): string {
   const shown = visible(text);
   return shown.length <= columns ? shown : `${shown.slice(0, Math.max(0, columns - 1))}…`;
@@ -50,7 +50,7 @@ export function barsText(counts: readonly number[], columns: number, most?: numb
     .join('');
 }
 
-/** Merges adjacent counts, so that at most `columns` remain. */
+/** Sums adjacent counts, so that at most `columns` counts remain. */
 export function fitted(counts: readonly number[], columns: number): readonly number[] {
   const each = Math.ceil(counts.length / columns);
   if (each <= 1) return counts;
@@ -73,7 +73,7 @@ export function wrapped(text: string, columns = LINE_COLUMNS): readonly string[]
   return line === '' ? lines : [...lines, line];
 }
 
-/** `denied      416,122 of 5,000,000 requests`, with further lines indented. */
+/** Returns lines such as `denied      416,122 of 5,000,000 requests`, further lines indented. */
 export function labelled(label: string, ...lines: readonly string[]): readonly string[] {
   return lines.map((line, at) => `${(at === 0 ? label : '').padEnd(LABEL_COLUMNS)}${line}`);
 }

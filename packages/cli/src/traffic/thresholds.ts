@@ -28,7 +28,7 @@ export function thresholdValue(text: string): Threshold {
 const isWithin = ({ share, count }: Threshold, denied: number, of: number): boolean =>
   share === undefined ? denied <= count! : denied <= share * of;
 
-/** Returns each given threshold with its result. */
+/** Returns for each threshold the number denied, and whether that is within the threshold. */
 export function judge(result: PlanResult, thresholds: Thresholds): readonly Judgement[] {
   const { denied, clients, requests, ordinaryClients } = result;
   const all = [
@@ -49,7 +49,7 @@ export function judge(result: PlanResult, thresholds: Thresholds): readonly Judg
   });
 }
 
-/** `25 of 2,000 clients are denied (1.3%), more than --max-denied-clients 0.1%` */
+/** Returns `25 of 2,000 clients are denied (1.3%), more than --max-denied-clients 0.1%`. */
 export function judgementText({ flag, most, what, denied, of }: Judgement): string {
   const share = percentText(denied, of);
   const found = `${countText(denied)} of ${countText(of)} ${what} are denied (${share})`;

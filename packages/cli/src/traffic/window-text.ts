@@ -7,11 +7,12 @@ import { barsText, LABEL_COLUMNS, LINE_COLUMNS, labelled } from './text.ts';
 
 const COLUMNS = LINE_COLUMNS - LABEL_COLUMNS;
 
+/** A time range to draw. */
 interface View {
-  /** Exclusive. */
+  /** Start of the range, exclusive. */
   readonly fromMs: number;
   readonly toMs: number;
-  /** Number of clock-aligned windows in it; 0 for a sliding window. */
+  /** Number of clock-aligned windows in the range; 0 for a sliding window. */
   readonly windows: number;
 }
 
@@ -69,7 +70,7 @@ export function windowLines(explained: Explanation, paint: Paint): readonly stri
   ];
 }
 
-/** `1 min ago ... now`, or marks for now and for the start of each clock-aligned window. */
+/** Returns `1 min ago ... now`, or marks for now and the start of each clock-aligned window. */
 function axisOf(view: View, atMs: number, windowMs: number): string {
   const now = Math.ceil(((atMs - view.fromMs) / (view.toMs - view.fromMs)) * COLUMNS) - 1;
   if (now === COLUMNS - 1) return `${`${windowText(windowMs)} ago`.padEnd(COLUMNS - 3)}now`;
