@@ -8,7 +8,7 @@ const DAY_MS = 86_400_000;
 
 export interface Civil {
   readonly year: number;
-  /** From 1. */
+  /** From 1 to 12. */
   readonly month: number;
   readonly day: number;
   readonly hour: number;
@@ -43,23 +43,23 @@ export function civilOf(timeMs: number): Civil {
 
 const digits = (value: number, count = 2): string => String(value).padStart(count, '0');
 
-/** `2026-10-10` */
+/** Returns `2026-10-10`. */
 export function dateText(timeMs: number): string {
   const { year, month, day } = civilOf(timeMs);
   return `${digits(year, 4)}-${digits(month)}-${digits(day)}`;
 }
 
-/** `13:55:36` */
+/** Returns `13:55:36`. */
 export function clockText(timeMs: number): string {
   const { hour, minute, second } = civilOf(timeMs);
   return `${digits(hour)}:${digits(minute)}:${digits(second)}`;
 }
 
-/** `2026-10-10T13:55:36.123Z` */
+/** Returns `2026-10-10T13:55:36.123Z`. */
 export const isoText = (timeMs: number): string =>
   `${dateText(timeMs)}T${clockText(timeMs)}.${digits(civilOf(timeMs).ms, 3)}Z`;
 
-/** `10/Oct/2026:13:55:36 +0000`, as nginx and Apache write it. */
+/** Returns `10/Oct/2026:13:55:36 +0000`, the time format of nginx and Apache. */
 export function clfText(timeMs: number): string {
   const { year, month, day } = civilOf(timeMs);
   return `${digits(day)}/${MONTHS[month - 1]}/${digits(year, 4)}:${clockText(timeMs)} +0000`;

@@ -1,54 +1,56 @@
-/** One request of an access log, independent of the format. */
+/** Requests of an access log, and the interface of log formats. */
 
-/** Where a log has the costs of its requests, and how many have been read. */
+/** The column with the costs of the requests, and the number of costs read so far. */
 export interface CostSource {
-  /** Column or JSON member. */
+  /** Name of the column or JSON member. */
   readonly name: string;
-  /** Lines with a valid cost. */
+  /** Number of lines with a valid cost. */
   readonly read: number;
-  /** Unreadable lines: their cost is not a positive integer. */
+  /** Number of lines rejected because their cost is not a positive integer. */
   readonly refused: number;
   /** The first invalid cost. */
   readonly sample: string;
 }
 
+/** One request, independent of the log format. */
 export interface Entry {
   /**
-   * Arrival in ms since the epoch, or the time of the response if the log has only that. A line
-   * that is too late to be sorted has the latest time reached instead: times never decrease.
+   * Time of arrival in ms since the epoch, or of the response if the log has only that time. An
+   * entry that is too late to be sorted gets the latest time reached, so that times never decrease.
    */
   readonly timeMs: number;
-  /** Address of the client as in the log, without a port; the first one of a list. */
+  /** Address of the client as in the log, without a port. Of a list, the first address. */
   readonly client: string;
-  /** Empty, like path and search, if it was not an HTTP request, such as a TLS handshake. */
+  /** HTTP method. Empty, like path and search, if the line is no HTTP request. */
   readonly method: string;
-  /** Without the query. */
+  /** Path without the query. */
   readonly path: string;
-  /** The part after `?`, or empty. */
+  /** Query after `?`, or empty. */
   readonly search: string;
-  /** Without a port; empty if the log does not have it. */
+  /** Host without a port; empty if the log does not have it. */
   readonly host: string;
-  /** 0 if the log does not have it. */
+  /** Response status; 0 if the log does not have it. */
   readonly status: number;
   readonly bytes: number;
   /** The authenticated user, or empty. */
   readonly user: string;
-  /** A positive integer; undefined means 1. */
+  /** Cost, a positive integer; undefined means 1. */
   readonly cost?: number | undefined;
-  /** The same object for all entries of a log; undefined if the format has no costs. */
+  /** Source of the costs, one object for all entries of a log. Undefined without costs. */
   readonly costSource?: CostSource | undefined;
   /**
    * Returns another field of the line: a column or JSON member by name, or a request header by
-   * lower-case name. Copy strings that are kept, also path and search, with `owned`.
+   * lower-case name. The string, like `path` and `search`, may keep the whole line in memory. To
+   * store it longer than the entry, copy it with `owned`.
    */
   field(name: string): string | undefined;
 }
 
-/** A log format. `read` returns undefined for a line that does not have it. */
+/** A log format. `read` returns undefined for a line in another format. */
 export interface Format {
   readonly name: string;
   readonly costSource?: CostSource | undefined;
-  /** Whether a line names columns instead of being a request. Called for each line in order. */
+  /** Returns true if a line names columns and is no request. Called for each line in order. */
   isHeading?(line: string): boolean;
   read(line: string): Entry | undefined;
 }

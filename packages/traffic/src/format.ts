@@ -1,6 +1,6 @@
 /**
- * `sluice-traffic/format`: numbers, durations, times and untrusted text for people. Nothing here
- * needs Node.
+ * `sluice-traffic/format`: formats numbers, durations, times and untrusted text. Needs no Node
+ * module, so that browsers can use it.
  */
 import { countText, windowText } from 'sluice/engine';
 import { civilOf, clockText, dateText, MONTHS } from './calendar.ts';
@@ -9,16 +9,16 @@ export { countText, durationText, windowText } from 'sluice/engine';
 
 const SHORT = new Intl.NumberFormat('en', { notation: 'compact', maximumFractionDigits: 1 });
 
-/** `950`, `1.2K`, `3M` */
+/** Returns a text such as `950`, `1.2K` or `3M`. */
 export const shortCount = (value: number): string => SHORT.format(value);
 
-/** `1 client`, `2,000 clients`, `2 policies`, `2 keys` */
+/** Returns a text such as `1 client`, `2,000 clients`, `2 policies` or `2 keys`. */
 export function counted(value: number, noun: string): string {
   const plural = /[^aeiou]y$/.test(noun) ? `${noun.slice(0, -1)}ies` : `${noun}s`;
   return `${countText(value)} ${value === 1 ? noun : plural}`;
 }
 
-/** `12.3%`, `0.34%`, `<0.001%`, `>99.9%`. Only exact values are shown as 0% and 100%. */
+/** Returns `12.3%`, `0.34%`, `<0.001%` or `>99.9%`. Only exact values are 0% and 100%. */
 export function percentText(part: number, whole = 1): string {
   if (part === 0 || whole === 0) return '0%';
   const percent = (100 * part) / whole;
@@ -27,24 +27,24 @@ export function percentText(part: number, whole = 1): string {
   return percent < 100 && percent >= 99.95 ? '>99.9%' : `${Number(percent.toFixed(1))}%`;
 }
 
-/** Events per second: `0`, `<0.1`, `4.0`, `12`, `1.2K`. */
+/** Returns events per second, such as `0`, `<0.1`, `4.0`, `12` or `1.2K`. */
 export function rateText(perSecond: number): string {
   if (perSecond === 0) return '0';
   if (perSecond < 0.1) return '<0.1';
   return perSecond < 9.95 ? perSecond.toFixed(1) : shortCount(Math.round(perSecond));
 }
 
-/** `2×`, `1.96×` */
+/** Returns a text such as `2×` or `1.96×`. */
 export const multipleText = (multiple: number): string => `${Number(multiple.toFixed(2))}×`;
 
-/** `100 in 1 min` */
+/** Returns `100 in 1 min`. */
 export const limitText = ({ limit, windowMs }: { limit: number; windowMs: number }): string =>
   `${countText(limit)} in ${windowText(windowMs)}`;
 
-/** `2026-10-10 13:55:36`, in UTC. */
+/** Returns `2026-10-10 13:55:36`, in UTC. */
 export const dateTimeText = (timeMs: number): string => `${dateText(timeMs)} ${clockText(timeMs)}`;
 
-/** `2026-10-10 13:55:36.250`, in UTC; milliseconds only if they are not 0. */
+/** Returns `2026-10-10 13:55:36.250`, in UTC. Omits milliseconds that are 0. */
 export function exactTimeText(timeMs: number): string {
   const ms = Math.floor(timeMs) % 1000;
   return ms === 0 ? dateTimeText(timeMs) : `${dateTimeText(timeMs)}.${String(ms).padStart(3, '0')}`;
@@ -57,7 +57,7 @@ export function timeTextBeside(timeMs: number, otherMs: number): string {
   return text.startsWith(date) ? text.slice(date.length) : text;
 }
 
-/** Control, formatting and other invisible characters, such as those that reverse the direction. */
+/** Control, formatting and other invisible characters, such as marks that reverse text. */
 const INVISIBLE = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}]/gu;
 
 /** Splits untrusted text, such as a key, into visible parts and escapes such as `\u{202e}`. */
@@ -84,8 +84,8 @@ export const visible = (text: string): string =>
 const DAY_MS = 86_400_000;
 
 /**
- * Label on a time axis of length `axisMs`: `13:55:36.250`, `13:55:36.2`, `13:55:36`, and for more
- * than a day `10 Oct 13:55`, for more than four `10 Oct`.
+ * Returns the label of a time on an axis of length `axisMs`: `13:55:36.250`, `13:55:36.2` or
+ * `13:55:36`. If the axis is longer than a day, `10 Oct 13:55`; longer than four days, `10 Oct`.
  */
 export function axisTimeText(timeMs: number, axisMs: number): string {
   const { day, month, ms } = civilOf(timeMs);

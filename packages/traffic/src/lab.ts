@@ -1,4 +1,4 @@
-/** `sluice-traffic/lab`: the parts that run in a browser too. Nothing here needs Node. */
+/** `sluice-traffic/lab`: the parts that also run in a browser, because they need no Node module. */
 export { type Moment, momentsOf, type Piece } from './generate/profile.ts';
 export { Random } from './generate/random.ts';
 export { type GeneratedRequest, generateTraffic, type TrafficOptions } from './generate/traffic.ts';

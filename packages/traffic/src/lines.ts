@@ -1,18 +1,18 @@
 /** Splits chunks of bytes into lines. */
 import { isAscii } from 'node:buffer';
 
-/** Longer lines are cut, to bound memory. */
+/** Longer lines are truncated, to bound memory. */
 export const MAX_LINE_BYTES = 64 * 1024;
 
 const NEWLINE = 10;
 const RETURN = 13;
 
 export class LineSplitter {
-  /** The incomplete last line, cut to `MAX_LINE_BYTES`. */
+  /** The incomplete last line, truncated to `MAX_LINE_BYTES`. */
   #rest = Buffer.alloc(0);
   #isFirst = true;
 
-  /** Returns the lines that end in these bytes. */
+  /** Adds bytes. Returns the lines that end in them. */
   add(bytes: Buffer): string[] {
     const end = bytes.lastIndexOf(NEWLINE);
     if (end < 0) {
@@ -28,7 +28,7 @@ export class LineSplitter {
     return this.#linesOf(block);
   }
 
-  /** Returns the last line, if it has no newline. */
+  /** Returns the last line if no newline follows it. */
   end(): string[] {
     const rest = this.#rest;
     this.#rest = Buffer.alloc(0);

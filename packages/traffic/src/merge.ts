@@ -1,13 +1,13 @@
 /**
- * Merges logs by time: those of several servers, or the parts of a rotated log in any order. A log
- * is opened only when its time comes, so that the parts of a year are never open at once.
+ * Merges logs by time: the logs of several servers, or the parts of a rotated log in any order. A
+ * log is opened only when the merge reaches its start, so that few of many parts are open at once.
  */
 import type { Entry } from './entry.ts';
 
 export interface Log {
-  /** Lower bound of its times. */
+  /** Lower bound of the times in the log. */
   readonly fromMs: number;
-  /** Non-empty batches; times never decrease. */
+  /** Yields non-empty batches. Times never decrease. */
   entries(): AsyncGenerator<readonly Entry[]>;
 }
 
@@ -33,7 +33,7 @@ class Cursor {
     return !done;
   }
 
-  /** Returns the entries up to a time, at least one. */
+  /** Returns the entries up to a time, but at least one entry. */
   take(untilMs: number): readonly Entry[] {
     const start = this.at;
     do this.at++;

@@ -1,35 +1,41 @@
 /**
- * Sorts entries by time. Servers write a line when a response is complete, and logs are sometimes
- * concatenated, so lines are out of order. Entries are buffered, up to a bound in lines and bytes,
- * or until no older one can come within the lateness bound. Later ones are counted, and get the
- * latest time reached, because the time of a limiter must not decrease.
+ * Sorts entries by time. Lines are out of order because servers write a line when a response is
+ * complete, and because logs are sometimes concatenated.
+ *
+ * Entries are buffered, up to a bound in lines and bytes. With a lateness bound, an entry is
+ * released as soon as no earlier entry within that bound can follow. An entry that arrives after
+ * later entries were released is counted as late. It gets the latest time reached, because the time
+ * of a limiter must not decrease.
  */
 import type { Entry } from './entry.ts';
 
-/** How much is buffered, in all logs together; without a lateness bound, and with one. */
+/** Maximum buffer of all logs together, without and with a lateness bound. */
 export const SORT_BOUND: SortBound = { lines: 200_000, bytes: 64 * 2 ** 20 };
 export const LATENESS_BOUND: SortBound = { lines: 1_000_000, bytes: 256 * 2 ** 20 };
 
-/** The least that is buffered for each of several logs. */
+/** Minimum bound in lines for each of several logs. */
 const MIN_LINES = 10_000;
 
-/** A line this far from all before it has a wrong clock, unless the next lines confirm it. */
+/**
+ * If a line is farther than this from the current time of the log, its time is considered wrong,
+ * unless the next lines confirm the jump.
+ */
 export const FAR_MS = 86_400_000;
 
 /** Number of consecutive lines that confirm a jump. */
 export const CONFIRMING_LINES = 100;
 
-/** Entries between two checks of the bound. */
+/** Number of entries between two checks of the bound. */
 const STEP = 4096;
 
 export interface SortBound {
   readonly lines: number;
-  /** Approximate: counts the text of the lines. */
+  /** Approximate: only the text of the lines is counted. */
   readonly bytes: number;
 }
 
 export interface OrderOptions {
-  /** How far a line may be behind the newest one before it. Default: any time. */
+  /** How far a line may be behind the newest line before it. Default: any time. */
   readonly latenessMs?: number | undefined;
   readonly bound?: SortBound;
 }
@@ -41,17 +47,17 @@ export function boundOf(logs: number, latenessMs: number | undefined): SortBound
 }
 
 export interface OrderCounts {
-  /** Out of order, and sorted. */
+  /** Entries that were out of order and have been sorted. */
   moved: number;
-  /** Too late to be sorted; they got the latest time reached. */
+  /** Entries too late to be sorted. They got the latest time reached. */
   late: number;
-  /** More than a day ahead of their neighbours; they got the latest time reached. */
+  /** Entries more than a day ahead of the entries around them. They got the latest time reached. */
   early: number;
   /** Gaps of more than a day in the log. */
   gaps: number;
 }
 
-/** The orderer is the first consumer of an entry, so it may still change the time. */
+/** Changes the time of an entry. Safe, because nothing has used the entry before the orderer. */
 export const setTime = (entry: Entry, timeMs: number): void => {
   (entry as { timeMs: number }).timeMs = timeMs;
 };
@@ -60,11 +66,11 @@ export class Orderer {
   readonly #latenessMs: number;
   readonly #bound: SortBound;
   readonly #counts: OrderCounts;
-  /** Buffer: entries before `#head` are released, those before `#sorted` are in order. */
+  /** Buffer. Entries before `#head` have been released; entries before `#sorted` are in order. */
   #waiting: Entry[] = [];
   #head = 0;
   #sorted = 0;
-  /** Bytes of the buffered entries, each counted with the mean of all. */
+  /** Bytes of the buffered entries. A released entry is subtracted with the mean size. */
   #bytes = 0;
   /** The earliest time of the out-of-order entries after `#sorted`. */
   #leastMs = Number.POSITIVE_INFINITY;
@@ -77,7 +83,7 @@ export class Orderer {
   #far: Entry[] = [];
   #ready: Entry[] = [];
   #placed = 0;
-  /** How far the latest of the late lines is behind the newest line before it. */
+  /** Maximum delay of a late line behind the newest line before it. */
   maxLateMs = 0;
 
   constructor(counts: OrderCounts, { latenessMs, bound }: OrderOptions = {}) {
@@ -89,7 +95,7 @@ export class Orderer {
     this.#bound = bound ?? boundOf(1, latenessMs);
   }
 
-  /** Adds entries with their size. Returns those that can be released; times never decrease. */
+  /** Adds entries with their size in bytes. Returns the released entries; times never decrease. */
   add(entries: readonly Entry[], bytes = 0): readonly Entry[] {
     this.#bytes += bytes;
     for (const entry of entries) this.#add(entry);
@@ -122,13 +128,13 @@ export class Orderer {
     this.#place(entry);
   }
 
-  /** With a lateness bound, lines far behind are late in any case. */
+  /** With a lateness bound, only lines far ahead are far: lines far behind are late anyway. */
   #isFar(timeMs: number): boolean {
     const aheadMs = timeMs - this.#currentMs;
     return aheadMs > FAR_MS || (aheadMs < -FAR_MS && this.#latenessMs === Infinity);
   }
 
-  /** The log continues after a gap, or another log follows. */
+  /** Accepts the far entries: the log continues after a gap, or another log was appended. */
   #confirmFar(): void {
     const far = this.#far;
     this.#far = [];
@@ -169,7 +175,7 @@ export class Orderer {
       this.#leastMs = Math.min(this.#leastMs, timeMs);
     }
     this.#waiting.push(entry);
-    // Counts entries, not calls, so that the result does not depend on the batches.
+    // Count entries, not calls of `add`, so that the result does not depend on the batch size.
     if (++this.#placed % STEP === 0) this.#shrink();
   }
 
@@ -197,7 +203,7 @@ export class Orderer {
     for (let at = this.#head; at < end; at++) this.#ready.push(waiting[at]);
     if (held > 0) this.#bytes -= (this.#bytes * (end - this.#head)) / held;
     this.#head = end;
-    // Cut rarely, because each cut moves all buffered entries.
+    // Drop released entries rarely, because each `slice` copies all buffered entries.
     if (end > STEP && end > waiting.length / 4) {
       this.#waiting = waiting.slice(end);
       this.#head = 0;
@@ -205,7 +211,7 @@ export class Orderer {
     this.#sorted = this.#waiting.length;
   }
 
-  /** Sorts from the position of the earliest out-of-order entry. Stable. */
+  /** Sorts from the position of the earliest out-of-order entry. The sort is stable. */
   #sort(): void {
     if (this.#leastMs === Number.POSITIVE_INFINITY) return;
     const start = this.#placeAfter(this.#leastMs);

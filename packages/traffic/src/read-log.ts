@@ -10,15 +10,15 @@ import { boundOf, type OrderCounts, Orderer, SORT_BOUND, setTime } from './order
 import { LogError, linesOf, nameOf, type Progress, sizeOf } from './source.ts';
 
 export interface ReadOptions {
-  /** Default: detected from the first lines of each log. */
+  /** Log format. Default: detected from the first lines of each log. */
   readonly format?: FormatName;
   /** JSON members or CSV columns by field: `{ time: 'when' }`. */
   readonly columns?: Readonly<Partial<Record<Part, string>>>;
   /** A `log_format` of nginx, or a regular expression with named groups; instead of `format`. */
   readonly pattern?: string;
   /**
-   * How far a line may be behind the newest one; up to 1,000,000 lines are then sorted. Default:
-   * any time, but only 200,000 lines are sorted.
+   * How far a line may be behind the newest line before it. Up to 1,000,000 lines are buffered for
+   * sorting. Default: any time, with up to 200,000 buffered lines.
    */
   readonly latenessMs?: number;
 }
@@ -34,7 +34,7 @@ export interface UnreadableLine {
 /** Counts so far. Each line is one of `entries`, `unreadable`, `blank` or `heading`. */
 export interface LogReport extends OrderCounts {
   readonly progress: Progress;
-  /** All formats, if logs differ. */
+  /** The format, or all formats if logs differ. */
   format: string;
   lines: number;
   entries: number;
@@ -46,22 +46,22 @@ export interface LogReport extends OrderCounts {
   /** Times of the entries returned so far. */
   firstMs: number | undefined;
   lastMs: number | undefined;
-  /** How far the latest of the late lines is behind the newest line before it. */
+  /** Maximum delay of a late line behind the newest line before it. */
   maxLateMs: number;
   /** The first readable line. */
   firstLine: string;
 }
 
-/** Assumed lateness to find out when a log begins, if none is given. */
+/** Without `latenessMs`, a log is assumed to start up to this long before its first lines. */
 const START_LATENESS_MS = 3_600_000;
 
-/** The most logs that are opened at once. */
+/** Maximum number of logs that are opened at once. */
 const MAX_OPEN = 64;
 
 const MAX_SAMPLES = 20;
 const MAX_SAMPLE_LENGTH = 200;
 
-/** Non-blank lines used to detect the format, and the most lines searched for them. */
+/** Number of non-blank lines to detect the format, and maximum number of lines read for them. */
 const DETECTED_LINES = 100;
 const MAX_UNDETECTED = 10_000;
 
@@ -70,7 +70,7 @@ const COLUMN_HINT = '. Name the columns, such as --column time=when --column cli
 
 const isBlank = (line: string): boolean => !(line.charCodeAt(0) > 32) && line.trim() === '';
 
-/** Escapes control characters: lines contain untrusted text. */
+/** Returns the start of a line. Escapes control characters, because the text is untrusted. */
 const sampleOf = (line: string): string =>
   line
     .slice(0, MAX_SAMPLE_LENGTH)
@@ -130,7 +130,7 @@ class OneLog {
     return Number.NEGATIVE_INFINITY;
   }
 
-  /** Buffers lines until there are enough to detect the format. */
+  /** Yields the lines of the log. Buffers the first lines until the format is detected. */
   async *#detectedLines(): AsyncGenerator<readonly string[]> {
     let held: string[] = [];
     for await (const lines of linesOf(this.#path, this.#report.progress)) {
@@ -235,7 +235,7 @@ export class LogReader {
     this.report = emptyReport({ bytesRead: 0, bytesTotal });
   }
 
-  /** Throws a `LogError` if a file does not exist. `-` is standard input. */
+  /** Opens logs. Throws a `LogError` if a file does not exist. `-` is standard input. */
   static async open(paths: readonly string[], options: ReadOptions = {}): Promise<LogReader> {
     if (paths.length === 0) throw new LogError('Expected the path of a log, got none');
     const again = paths.find((path, place) => paths.indexOf(path) < place);
@@ -267,7 +267,10 @@ export class LogReader {
     );
   }
 
-  /** A log that begins earlier than its first lines say is opened too late. */
+  /**
+   * Counts entries earlier than the time reached as late, and sets their time. They occur if a log
+   * has entries before its estimated start, because the log was then opened too late.
+   */
   #countLate(batch: readonly Entry[]): void {
     const { report } = this;
     let reachedMs = report.lastMs ?? Number.NEGATIVE_INFINITY;
@@ -281,7 +284,7 @@ export class LogReader {
     }
   }
 
-  /** Explains invalid costs, if that is why no line could be read. */
+  /** Returns a hint if lines were rejected because of their cost. */
   #costHint(): string | undefined {
     const source = this.#logs.map((log) => log.costSource).find((each) => each?.refused);
     if (source === undefined) return undefined;
@@ -294,14 +297,14 @@ export class LogReader {
     const logs = this.#paths.map((path) => new OneLog(path, this.#options, this.report, length));
     this.#logs = logs;
     if (length === 1) return logs[0].entries();
-    // Logs that fit in memory are all opened at once, so that their order does not matter.
+    // If all logs fit in memory, open them at once: their estimated starts are not needed.
     const { bytesTotal = Infinity } = this.report.progress;
     if (bytesTotal <= SORT_BOUND.bytes && length <= MAX_OPEN) return merged(logs);
     for (const [at, log] of logs.entries()) log.fromMs = await this.#startOf(at);
     return merged(logs);
   }
 
-  /** A pipe can be read only once, so it is opened first. */
+  /** Returns the estimated start. A pipe can be read only once, so it is opened first. */
   async #startOf(at: number): Promise<number> {
     if (this.#sizes[at] === undefined) return Number.NEGATIVE_INFINITY;
     const unseen = emptyReport({ bytesRead: 0, bytesTotal: undefined });

@@ -39,7 +39,7 @@ const MAGIC_BYTES = 4;
 const compressionOf = (start: Uint8Array): Compression =>
   MAGIC.find(([, bytes]) => bytes.every((byte, at) => start[at] === byte))?.[0] ?? 'none';
 
-/** Undefined in Node versions without zstd. */
+/** The zstd decompressor; undefined in Node versions without zstd. */
 const zstd = (zlib as { createZstdDecompress?: typeof zlib.createGunzip }).createZstdDecompress;
 
 function decompressor(compression: Compression, name: string): zlib.Gunzip | undefined {
@@ -69,7 +69,7 @@ function logError(name: string, error: unknown): LogError {
   return new LogError(`Expected ${name} ${wanted}, got ${got}`, { cause: error });
 }
 
-/** Yields the decompressed bytes. The path is opened once, so that it may be a pipe. */
+/** Yields the decompressed bytes. Opens the path only once, because it may be a pipe. */
 async function* bytesOf(path: string, progress: Progress): AsyncGenerator<Buffer> {
   const source = path === STANDARD_INPUT ? process.stdin : openFile(path);
   try {
@@ -77,7 +77,7 @@ async function* bytesOf(path: string, progress: Progress): AsyncGenerator<Buffer
     const start = await startOf(chunks);
     const whole = chain(start, chunks);
     const packed = decompressor(compressionOf(start), nameOf(path));
-    // The reader gets the error too, so the callback ignores it.
+    // The callback ignores errors, because reading the stream throws the same error.
     yield* packed === undefined ? whole : pipeline(whole, packed, () => {});
   } catch (error) {
     throw logError(nameOf(path), error);
@@ -95,7 +95,7 @@ async function* counted(source: Readable, progress: Progress): AsyncGenerator<Bu
   }
 }
 
-/** Reads enough bytes to detect the compression. A pipe may deliver them one by one. */
+/** Reads enough bytes to detect the compression. A pipe may deliver single bytes. */
 async function startOf(chunks: AsyncGenerator<Buffer>): Promise<Buffer> {
   let start: Buffer = Buffer.alloc(0);
   while (start.length < MAGIC_BYTES) {
@@ -111,7 +111,7 @@ async function* chain(start: Buffer, rest: AsyncGenerator<Buffer>): AsyncGenerat
   yield* rest;
 }
 
-/** Whether there is a zero byte near the start. */
+/** Returns true if there is a zero byte in the first 4096 bytes. */
 const isBinary = (bytes: Buffer): boolean => bytes.subarray(0, 4096).includes(0);
 
 /** Yields the lines of a path, one batch per chunk. */

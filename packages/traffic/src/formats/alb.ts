@@ -1,5 +1,5 @@
 /**
- * The access log of an AWS Application Load Balancer: fields with spaces between, some in quotes.
+ * The access log of an AWS Application Load Balancer: fields separated by spaces, some in quotes.
  *
  *     https 2026-10-10T13:55:36.1Z app/lb/1 198.51.100.7:2817 10.0.0.1:80 0.0 0.0 0.0 200 200 3 6
  *     "GET https://example.com:443/a?b HTTP/1.1" "curl/8" TLS TLSv1.2 arn "trace" "example.com" ...
@@ -31,7 +31,7 @@ PLACES.set('user-agent', NAMES.indexOf('user_agent'));
 const MIN_FIELDS = NAMES.indexOf('request') + 1;
 const CREATION = NAMES.indexOf('request_creation_time');
 
-/** Returns undefined if a quote is not closed. */
+/** Splits a line into its fields. Returns undefined if a quote is not closed. */
 function fieldsOf(line: string): string[] | undefined {
   const fields: string[] = [];
   for (let at = 0; at < line.length; at++) {
@@ -80,7 +80,7 @@ function read(line: string): Entry | undefined {
   if (fields === undefined || fields.length < MIN_FIELDS) return undefined;
   const answeredMs = readTime(fields[1]);
   if (answeredMs === undefined) return undefined;
-  // The arrival, not the response: for a WebSocket they can be hours apart.
+  // Prefer the arrival to the response: for a WebSocket, the two can be hours apart.
   const timeMs = readTime(fields[CREATION] ?? '') ?? answeredMs;
   // IPv6 addresses have no brackets here: the port follows the last colon.
   const from = fields[3];

@@ -1,6 +1,6 @@
 /**
- * The access log of Caddy 2. Other messages may be in the same file; error messages repeat the
- * request, which must not count twice.
+ * The access log of Caddy 2. The same file may contain other messages. Error messages repeat a
+ * request, so they are skipped to count each request once.
  */
 import { isObject, jsonFormat } from './json.ts';
 import { canonicalHeader } from './text.ts';

@@ -11,7 +11,7 @@ const isPlain = (code: number): boolean =>
 
 const COLON = 58;
 
-/** Returns the first address without port and brackets, or empty if there is none. */
+/** Returns the first address without port and brackets, or an empty text if there is none. */
 export function readClient(text: string): string {
   let colons = 0;
   for (let at = 0; at < text.length; at++) {

@@ -1,11 +1,11 @@
 /**
- * The common log format of nginx and Apache, and the combined one, which adds two quoted fields:
+ * The common log format of nginx and Apache, and the combined format, which adds two quoted fields:
  *
  *     198.51.100.7 - alice [10/Oct/2026:13:55:36 +0200] "GET /a?b HTTP/1.1" 200 512 "-" "curl/8"
  *
- * Parsed by searching for separators instead of a regular expression, for speed. Apache's
- * `vhost_combined` has the host and port in front. Fields after the size, as in the logs of Traefik
- * and in custom formats, are ignored.
+ * The parser searches for separators, which is faster than a regular expression. Apache's
+ * `vhost_combined` has the host and port in front. Further fields at the end, as in the logs of
+ * Traefik and in custom formats, are ignored.
  */
 import type { Entry, Format } from '../entry.ts';
 import { readClient, readHost } from './client.ts';
@@ -13,7 +13,7 @@ import { readTime } from './instant.ts';
 import { type RequestLine, readRequestLine } from './request-line.ts';
 import { absentIfDash, owned, quoteEnd, unescaped, wholeNumber } from './text.ts';
 
-/** The quoted fields after the size. The third is in nginx's default configuration. */
+/** The quoted fields after the size. nginx's default configuration has all three. */
 const QUOTED = ['referer', 'user-agent', 'x-forwarded-for'];
 
 class CombinedEntry implements Entry {
@@ -30,7 +30,7 @@ class CombinedEntry implements Entry {
     private readonly bytesEnd: number,
   ) {}
 
-  /** Parsed on demand, because many commands need only the client. */
+  /** The request line, parsed on demand, because many commands need only the client. */
   get #parts(): RequestLine {
     this.#request ??= readRequestLine(
       unescaped(this.line.slice(this.requestStart, this.requestEnd)),
@@ -83,7 +83,7 @@ interface Source {
   readonly host: string;
 }
 
-/** `198.51.100.7 - alice` up to the space before the time. */
+/** Parses `198.51.100.7 - alice`, the start of a line up to `end`. */
 function readSource(line: string, end: number): Source | undefined {
   const space = line.indexOf(' ');
   if (!line.startsWith(' - ', space)) return readUnusualSource(line.slice(0, end).split(' '));
@@ -100,7 +100,7 @@ function sourceOf(client: string, user: string, host: string): Source | undefine
   };
 }
 
-/** Parses a line start with a host in front, a list of addresses, or an identd user. */
+/** Parses the start of a line that has a host in front, a list of addresses or an identd user. */
 function readUnusualSource(words: readonly string[]): Source | undefined {
   const listed = words.findIndex((word) => !word.endsWith(','));
   const after = words.slice(listed + 1);

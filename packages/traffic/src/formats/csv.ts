@@ -4,7 +4,7 @@ import { CostField, type Names, namedEntry, PARTS, type Part, USUAL } from './na
 
 const SEPARATORS = [',', ';', '\t'];
 
-/** Splits a line. Quoted values may contain separators, and `""` for a quote. */
+/** Splits a line. Quoted values may contain separators, and `""` for a quote character. */
 export function valuesOf(line: string, separator: string): string[] | undefined {
   if (!line.includes('"')) return line.split(separator);
   const values: string[] = [];
@@ -56,7 +56,7 @@ export function headingOf(line: string, names: Names = USUAL): CsvHeading | unde
 
 const NAME = /^[\p{L}_@#][\p{L}\d_@#.() -]{0,40}$/u;
 
-/** Whether a line looks like a header, with unknown names. */
+/** Returns true if a line looks like a header with unknown column names. */
 export function namesColumns(line: string): boolean {
   return SEPARATORS.some((separator) => {
     const columns = valuesOf(line, separator)?.map((each) => each.trim()) ?? [];

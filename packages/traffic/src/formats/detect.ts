@@ -1,6 +1,7 @@
 /**
- * Detects the format of a log: the one that reads most of its first lines, and at least a tenth of
- * them, since servers write other messages when they start. Lines may have a prefix of a collector.
+ * Detects the format of a log: the format that reads most of its first lines. A tenth of the lines
+ * is enough, because servers write other messages when they start. Lines may have a prefix of a log
+ * collector.
  */
 import type { Format } from '../entry.ts';
 import { alb } from './alb.ts';
@@ -23,14 +24,14 @@ export const FORMAT_NAMES = [
 export type FormatName = (typeof FORMAT_NAMES)[number];
 
 export interface FormatOptions {
-  /** Default: the one that fits best. */
+  /** Default: the format that fits best. */
   readonly name?: FormatName | undefined;
   readonly names?: Names;
-  /** A custom format, instead of the known ones. */
+  /** A custom format, instead of the known formats. */
   readonly pattern?: string | undefined;
 }
 
-const SHARE = 0.1;
+const MIN_SHARE = 0.1;
 
 function candidates(first: readonly string[], options: FormatOptions): readonly Format[] {
   const { name, names = USUAL, pattern } = options;
@@ -48,7 +49,7 @@ function candidates(first: readonly string[], options: FormatOptions): readonly 
   return name === undefined ? all : all.filter((each) => each.name === name);
 }
 
-/** Reads lines without their prefix. */
+/** Returns a format that removes the prefix of a line before it reads the line. */
 const withPrefix = (format: Format, { name, remove }: Prefix): Format => ({
   name: `${name} ${format.name}`,
   costSource: format.costSource,
@@ -59,17 +60,20 @@ const withPrefix = (format: Format, { name, remove }: Prefix): Format => ({
   },
 });
 
-/** With a prefix first: some formats also read their lines with one, but not all fields. */
+/**
+ * Returns all formats to try. Formats with a prefix come first: some formats without a prefix read
+ * prefixed lines too, but not all of their fields.
+ */
 function allCandidates(first: readonly string[], options: FormatOptions): readonly Format[] {
   const prefixed = PREFIXES.flatMap((prefix) => {
     const rest = first.flatMap((line) => prefix.remove(line) ?? []);
-    if (rest.length === 0 || rest.length < SHARE * first.length) return [];
+    if (rest.length === 0 || rest.length < MIN_SHARE * first.length) return [];
     return candidates(rest, options).map((format) => withPrefix(format, prefix));
   });
   return [...prefixed, ...candidates(first, options)];
 }
 
-/** Returns the number of lines that have the format, and their share. */
+/** Returns the number of lines in this format, and their share of all lines. */
 function fitOf(format: Format, first: readonly string[]): { read: number; share: number } {
   const lines = first.filter((line) => !format.isHeading?.(line));
   const understood = lines.filter((line) => format.read(line) !== undefined).length;
@@ -80,18 +84,18 @@ function fitOf(format: Format, first: readonly string[]): { read: number; share:
 }
 
 /**
- * Returns the format that fits best, or undefined. A given one need not fit: its lines may begin
- * later. `first` has the first lines that are not blank.
+ * Returns the format that fits best, or undefined. `first` has the first lines that are not blank.
+ * A format given by `options` is returned even if no line fits, because its lines may start later.
  */
 export function detect(first: readonly string[], options: FormatOptions = {}): Format | undefined {
   let best: Format | undefined;
   let most = 0;
   for (const format of allCandidates(first, options)) {
     const { read, share } = fitOf(format, first);
-    if (share >= SHARE && (best === undefined || read > most)) [best, most] = [format, read];
+    if (share >= MIN_SHARE && (best === undefined || read > most)) [best, most] = [format, read];
   }
   const isGiven = options.name !== undefined || options.pattern !== undefined;
-  // Fresh instances: detection has counted costs and read headings.
+  // Return a new instance: the instances above have counted costs and read headings.
   const fresh = allCandidates(first, options);
   return fresh.find(({ name }) => name === best?.name) ?? (isGiven ? fresh.at(-1) : undefined);
 }

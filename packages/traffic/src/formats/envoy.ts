@@ -1,6 +1,6 @@
 /**
- * The default text log of Envoy, and that of Istio, which has more fields. The client is the first
- * address of `X-Forwarded-For`, or else the downstream address, which only Istio logs.
+ * The default text log of Envoy, and the text log of Istio, which has more fields. The client is
+ * the first address of `X-Forwarded-For`, or else the downstream address, which only Istio logs.
  *
  *     [2026-10-10T13:55:36.310Z] "POST /a HTTP/2" 204 - 154 0 226 100 "198.51.100.7" "curl/8"
  *     "cc21d9b0-cf5c-432b-8c7e-98aeb7988cd2" "example.com" "tcp://10.0.2.1:80"

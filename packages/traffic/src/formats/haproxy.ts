@@ -1,5 +1,5 @@
 /**
- * The HTTP log of HAProxy (`option httplog`), whose times have no zone and are taken as UTC:
+ * The HTTP log of HAProxy (`option httplog`). Its times have no zone and are read as UTC:
  *
  *     198.51.100.7:33317 [10/Oct/2026:13:55:36.655] front back/web1 10/0/30/69/109 200 2750
  *     - - ---- 1/1/1/1/0 0/0 {example.com|curl} {} "GET /a?b HTTP/1.1"
@@ -34,7 +34,7 @@ function read(line: string): Entry | undefined {
   };
 }
 
-/** Captured request headers have no names in the log: `captured` is all of them. */
+/** Returns a field. Captured headers have no names in the log: `captured` returns all of them. */
 function fieldOf(
   name: string,
   frontend: string,

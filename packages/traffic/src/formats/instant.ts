@@ -1,11 +1,11 @@
-/** Parses times in logs to ms since the epoch; returns undefined for anything else. */
+/** Parses times in logs to ms since the epoch. Returns undefined for any other text. */
 
 const MONTHS = ['Jan', 'Feb', 'Mar', 'Apr', 'May', 'Jun', 'Jul', 'Aug', 'Sep', 'Oct', 'Nov', 'Dec'];
 const MONTH_DAYS = [31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
 
 const isLeap = (year: number): boolean => year % 4 === 0 && (year % 100 !== 0 || year % 400 === 0);
 
-/** Days since the epoch of a date in the Gregorian calendar. */
+/** Returns the days since the epoch of a date in the Gregorian calendar. */
 function daysOf(year: number, month: number, day: number): number {
   // Shifted years start in March, so that the leap day is the last day.
   const shifted = month <= 2 ? year - 1 : year;
@@ -19,7 +19,7 @@ function daysOf(year: number, month: number, day: number): number {
 const DAY_MS = 86_400_000;
 const MINUTE_MS = 60_000;
 
-/** Parses exactly `count` digits; NaN, which fails every comparison, if there are others. */
+/** Parses exactly `count` digits. Returns NaN, which fails every comparison, for other text. */
 function digits(text: string, start: number, count: number): number {
   let value = 0;
   for (let at = start; at < start + count; at++) {
@@ -46,7 +46,7 @@ function clockMs(text: string, start: number): number | undefined {
   if (text[start + 2] !== ':' || !(hour <= 23 && minute <= 59)) return undefined;
   if (text[at] === ':') {
     second = digits(text, at + 1, 2);
-    // A leap second is the first of the next minute.
+    // Second 60 is a leap second; it becomes the first second of the next minute.
     if (!(second <= 60)) return undefined;
     at += 3;
     if (text[at] === '.' || text[at] === ',') {
@@ -79,14 +79,14 @@ function zoneMs(text: string, start: number): number | undefined {
 const sum = (date: number | undefined, clock: number | undefined): number | undefined =>
   date === undefined || clock === undefined ? undefined : date + clock;
 
-/** `10/Oct/2026:13:55:36 +0200`, as nginx and Apache write it. */
+/** Parses `10/Oct/2026:13:55:36 +0200`, the time format of nginx and Apache. */
 function readClfTime(text: string): number | undefined {
   if (text[2] !== '/' || text[6] !== '/' || text[11] !== ':') return undefined;
   const month = MONTHS.indexOf(text.slice(3, 6)) + 1;
   return sum(dateMs(digits(text, 7, 4), month, digits(text, 0, 2)), clockMs(text, 12));
 }
 
-/** `2026-10-10T13:55:36.123456Z`, or with a space between, or slashes. */
+/** Parses `2026-10-10T13:55:36.123456Z`, also with a space instead of `T`, or with slashes. */
 function readIsoTime(text: string): number | undefined {
   const [between, middle] = [text[4], text[10]];
   if ((between !== '-' && between !== '/') || text[7] !== between) return undefined;
@@ -95,7 +95,7 @@ function readIsoTime(text: string): number | undefined {
   return sum(date, clockMs(text, 11));
 }
 
-/** The maximum of a JavaScript `Date`. */
+/** The latest time that a JavaScript `Date` can hold. */
 const LAST_MS = 8.64e15;
 
 /**
@@ -111,7 +111,7 @@ export function readEpoch(value: number): number | undefined {
 
 const EPOCH = /^\d{1,19}(?:\.\d{1,9})?$/;
 
-/** Cache of one: neighbouring lines mostly have the same time. */
+/** The last parsed time, because adjacent lines mostly have the same time. */
 let lastText = '';
 let lastMs: number | undefined;
 

@@ -1,10 +1,10 @@
-/** Any log with a JSON object per line and common member names. */
+/** Logs with one JSON object per line and common member names. */
 import type { Format } from '../entry.ts';
 import { jsonFormat } from './json.ts';
 import { type Names, USUAL } from './named.ts';
 import { canonicalHeader } from './text.ts';
 
-/** Headers are members such as nginx's `http_user_agent`, or nested. */
+/** Returns the possible members of a header: nginx's `http_user_agent`, or nested in an object. */
 function headerNames(name: string): readonly string[] {
   const plain = name.replaceAll('-', '_');
   const places = ['headers', 'request_headers', 'request.headers', 'req.headers'];

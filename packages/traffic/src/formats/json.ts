@@ -1,4 +1,4 @@
-/** Logs with one JSON object per line. */
+/** Base of the formats with one JSON object per line. */
 import type { Entry, Format } from '../entry.ts';
 import { CostField, type Names, namedEntry, PARTS, type Part } from './named.ts';
 
@@ -29,7 +29,7 @@ function memberOf(json: Json, name: string, path: readonly string[]): unknown {
   return value;
 }
 
-/** Returns a member as text; of a list, such as header values, the first. */
+/** Returns a member as text. Of a list, such as header values, returns the first item. */
 export function fieldOf(json: Json, name: string): string | undefined {
   const value = memberOf(json, name, name.split('.'));
   const first = Array.isArray(value) ? value[0] : value;
@@ -40,7 +40,7 @@ export function fieldOf(json: Json, name: string): string | undefined {
 interface JsonForm {
   readonly name: string;
   readonly names: Names;
-  /** Whether an object is a request; other messages may be in the same file. */
+  /** Returns true if an object is a request. The same file may contain other messages. */
   isEntry(json: Json): boolean;
   /** Returns the possible names of a request header. */
   headerNames(name: string): readonly string[];
@@ -53,7 +53,7 @@ export function jsonFormat({ name, names, isEntry, headerNames }: JsonForm): For
     (typeof paths)[number]
   >;
   const costs = names.cost.length === 0 ? undefined : new CostField();
-  /** Returns objects too: they are invalid costs and must not count as 1. */
+  /** Finds the cost. Returns objects too: they are invalid costs and must not count as 1. */
   const findCost = (json: Json): unknown => {
     for (const [each, path] of ways.cost) {
       const value = memberOf(json, each, path);
@@ -67,7 +67,7 @@ export function jsonFormat({ name, names, isEntry, headerNames }: JsonForm): For
     if (part === 'cost') return findCost(json);
     for (const [each, path] of ways[part]) {
       const value = memberOf(json, each, path);
-      // Skips objects: `client` may hold an object whose `ip` is meant, by another name.
+      // Skip objects: `client` may be an object, and another name such as `client.ip` the address.
       if (value !== undefined && value !== '' && typeof value !== 'object') return value;
     }
     return undefined;

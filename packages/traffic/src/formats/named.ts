@@ -1,4 +1,4 @@
-/** Logs with named values, JSON and CSV: maps names to fields and builds entries. */
+/** Builds entries from logs with named values, such as JSON and CSV. */
 import type { CostSource, Entry } from '../entry.ts';
 import { readClient, readHost } from './client.ts';
 import { readEpoch, readTime } from './instant.ts';
@@ -15,7 +15,7 @@ export const PARTS = [
 ];
 export type Part = (typeof PARTS)[number];
 
-/** Names by field; the first that occurs counts. */
+/** Possible names of each field. The first name that the log has is used. */
 export type Names = Readonly<Record<Part, readonly string[]>>;
 
 /** Common names, including those of nginx, Envoy and the Elastic Common Schema. */
@@ -45,7 +45,7 @@ export const USUAL: Names = {
   cost: ['cost', 'request_cost', 'requestCost'],
 };
 
-/** Replaces the names of some fields. */
+/** Returns the names, with the names of some fields replaced. */
 export function named(names: Names, others: Readonly<Partial<Record<Part, string>>>): Names {
   const given = Object.entries(others).map(([part, name]) => [part, [name]]);
   return { ...names, ...Object.fromEntries(given) };
@@ -74,7 +74,7 @@ const MAX_SAMPLE_LENGTH = 40;
 /** Accepts `5.0`, which some programs write for integers. */
 const INTEGER = /^\d{1,16}(?:\.0+)?$/;
 
-/** Returns the cost; undefined if it is missing, `INVALID_COST` if it is no positive integer. */
+/** Returns the cost; undefined if there is none, `INVALID_COST` if it is no positive integer. */
 function costOf(value: unknown): number | undefined {
   if (value === undefined || value === null) return undefined;
   let cost = value;
@@ -100,7 +100,7 @@ export class CostField implements CostSource {
     this.name = name;
   }
 
-  /** Returns undefined if the line has no cost, `INVALID_COST` if it is invalid. */
+  /** Returns the cost; undefined if the line has no cost, `INVALID_COST` if it is invalid. */
   of(value: unknown): number | undefined {
     const cost = costOf(value);
     if (cost === undefined) return undefined;

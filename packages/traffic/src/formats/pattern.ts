@@ -1,6 +1,6 @@
 /**
  * Logs in a custom format: a `log_format` of nginx, with variables such as `$remote_addr`, or a
- * regular expression with named groups. Variables and groups have the names of `--column`.
+ * regular expression with named groups. Variables and groups have the same names as CSV columns.
  */
 import type { Format } from '../entry.ts';
 import { CostField, type Names, namedEntry, type Part } from './named.ts';
@@ -15,7 +15,7 @@ const GROUP = /\(\?<(\w+)>/;
 const escaped = (literal: string): string =>
   literal.replace(/[\\^$.*+?()[\]{}|]/g, '\\$&').replace(/\s+/g, '\\s+');
 
-/** Matches a value up to the character that follows the variable. A quoted one may have escapes. */
+/** Returns an expression for a value up to the next character. A quoted value may have escapes. */
 function valueBefore(next: string): string {
   if (next === '') return '.*';
   if (next === '"') return String.raw`(?:[^"\\]|\\.)*`;
@@ -46,7 +46,7 @@ function ofGroups(pattern: string): readonly [RegExp, readonly string[]] {
   }
 }
 
-/** Throws a `PatternError` if the pattern is invalid, or has no time or client. */
+/** Throws a `PatternError` if the pattern is invalid, or has no time or no client. */
 export function patternFormat(pattern: string, columns: Names): Format {
   const isExpression = GROUP.test(pattern);
   const [expression, names] = isExpression ? ofGroups(pattern) : ofVariables(pattern);

@@ -1,4 +1,4 @@
-/** Prefixes that log collectors write around the lines of a server. */
+/** Prefixes that log collectors write before the lines of a server. */
 import { parseObject } from './json.ts';
 
 export interface Prefix {
@@ -21,7 +21,7 @@ const matching = (name: string, ...patterns: readonly RegExp[]): Prefix => ({
 const ISO = String.raw`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:?\d\d)`;
 const TAG = String.raw`\S+ [^\s:[]+(?:\[\d+\])?: `;
 
-/** `{"log":"...\n","stream":"stdout","time":"..."}`, of Docker's json-file driver. */
+/** Docker's json-file driver: `{"log":"...\n","stream":"stdout","time":"..."}`. */
 const docker: Prefix = {
   name: 'docker',
   remove: (line) => {

@@ -5,7 +5,7 @@ export interface RequestLine {
   readonly method: string;
   readonly path: string;
   readonly search: string;
-  /** Only in a target in absolute form. */
+  /** Host of a target in absolute form, such as `http://host/path`; otherwise empty. */
   readonly host: string;
 }
 
@@ -29,7 +29,7 @@ function parts(method: string, target: string, host: string): RequestLine {
     : { method, path: target.slice(0, at), search: target.slice(at + 1), host };
 }
 
-/** Returns empty parts for anything else, such as a TLS handshake on a plain port. */
+/** Parses a request line. Returns empty parts for other text, such as a TLS handshake. */
 export function readRequestLine(text: string): RequestLine {
   const first = text.indexOf(' ');
   if (!isMethod(text, first)) return NONE;

@@ -1,11 +1,11 @@
 /** Helpers to parse lines: quotes, escapes, numbers and header names. */
 
-/** V8 copies shorter substrings anyway. */
+/** V8 copies shorter substrings, so they do not keep the line in memory. */
 const MIN_SLICE = 13;
 
 /**
- * Copies a substring of a line. A substring keeps the text it was cut from in memory, here up to
- * 256 KB.
+ * Copies a substring of a line. Without a copy, the substring would keep in memory the text that it
+ * was cut from, up to 256 KB.
  */
 export function owned(piece: string): string {
   return piece.length < MIN_SLICE ? piece : ` ${piece}`.slice(1);
@@ -36,17 +36,17 @@ const LETTERS: Readonly<Record<string, string>> = {
 export function unescaped(text: string): string {
   if (!text.includes('\\')) return text;
   return text.replace(/(?:\\x[\da-f]{2})+|\\(.)/gis, (run, escaped: string | undefined) =>
-    // Consecutive bytes are decoded together: a character may have several.
+    // Decode consecutive bytes together, because a character may have several bytes.
     escaped === undefined
       ? Buffer.from(run.replaceAll('\\x', ''), 'hex').toString()
       : (LETTERS[escaped] ?? escaped),
   );
 }
 
-/** More digits may exceed the safe integers. */
+/** Numbers with more digits may exceed the safe integers. */
 const MAX_DIGITS = 15;
 
-/** Parses the digits from `start` to `end`; 0 for `-`, and -1 for anything else. */
+/** Parses the digits from `start` to `end`. Returns 0 for `-`, and -1 for any other text. */
 export function wholeNumber(line: string, start: number, end: number): number {
   if (end === start + 1 && line.charCodeAt(start) === 45) return 0;
   if (end <= start || end > start + MAX_DIGITS) return -1;
@@ -59,9 +59,9 @@ export function wholeNumber(line: string, start: number, end: number): number {
   return value;
 }
 
-/** Logs write `-` for a missing value. */
+/** Returns an empty text for `-`, which logs write for a missing value. */
 export const absentIfDash = (text: string): string => (text === '-' ? '' : text);
 
-/** `User-Agent` for `user-agent`, as servers in Go write headers. */
+/** Returns `User-Agent` for `user-agent`: servers written in Go log headers in this form. */
 export const canonicalHeader = (name: string): string =>
   name.replace(/(?<![^-])[a-z]/g, (letter) => letter.toUpperCase());

@@ -1,4 +1,4 @@
-/** The JSON access log of Traefik. Its other format is read as `combined`. */
+/** The JSON access log of Traefik. The format `combined` reads its common log format. */
 import { jsonFormat } from './json.ts';
 import { canonicalHeader } from './text.ts';
 

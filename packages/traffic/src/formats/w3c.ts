@@ -1,6 +1,7 @@
 /**
- * W3C extended logs: those of CloudFront, with tabs, and of IIS, with spaces. The line `#Fields:`
- * names the columns. It may occur again with other columns, after a restart of IIS.
+ * W3C extended logs of CloudFront, separated by tabs, and of IIS, separated by spaces. The line
+ * `#Fields:` names the columns. After a restart of IIS, the line occurs again, possibly with other
+ * columns.
  */
 import type { Entry, Format } from '../entry.ts';
 import { type Names, namedEntry, type Part } from './named.ts';
@@ -23,7 +24,7 @@ const COLUMNS: Names = {
   cost: [],
 };
 
-/** CloudFront percent-encodes values, IIS writes `+` for a space. */
+/** Decodes a value: CloudFront percent-encodes values, and IIS writes `+` for a space. */
 function decoded(value: string, isCloudFront: boolean): string {
   if (!isCloudFront) return value.replaceAll('+', ' ');
   try {
@@ -51,7 +52,7 @@ export function w3c(name: 'cloudfront' | 'iis'): Format {
   };
   const read = (line: string): Entry | undefined => {
     const values = line.split(separator);
-    // The columns of this line, even if others follow before a field is read.
+    // Keep the columns of this line: a later heading may replace `places` before `field` is called.
     const own = places;
     if (own.size === 0 || values.length !== own.size) return undefined;
     const textOf = (column: string): string => absentIfDash(values[own.get(column) ?? -1] ?? '');

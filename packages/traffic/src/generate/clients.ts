@@ -1,10 +1,10 @@
 /**
- * Clients of generated traffic. Addresses are from private and documentation networks. Ordinary and
- * special clients never share an address.
+ * Clients of generated traffic: ordinary clients, and special clients such as an abuser. Addresses
+ * are from private and documentation networks. Ordinary and special clients share no address.
  */
 import type { Random } from './random.ts';
 
-/** The addresses in 10.0.0.0/9; the other half of 10.0.0.0/8 is for special clients. */
+/** Number of addresses in 10.0.0.0/9. The other half of 10.0.0.0/8 is for special clients. */
 export const MAX_CLIENTS = 2 ** 23;
 
 const AGENTS = [
@@ -21,42 +21,42 @@ export interface Person {
   readonly agent: string;
 }
 
-/** A permutation of the numbers below 2^23: an odd factor is invertible modulo 2^23. */
+/** Permutes the numbers below 2^23: multiplying by an odd factor is invertible modulo 2^23. */
 const scattered = (number: number): number =>
   (Math.imul(number, 0x2c1b3c6d) ^ 0x155a4e) & (MAX_CLIENTS - 1);
 
 const quad = (number: number): string =>
   `10.${number >>> 16}.${(number >>> 8) & 255}.${number & 255}`;
 
-/** IPv4 address of ordinary client n. */
+/** Returns the IPv4 address of the ordinary client with this number. */
 export const ordinaryQuad = (number: number): string => quad(scattered(number));
 
-/** IPv4 address of special client n; repeats after 2^23. */
+/** Returns the IPv4 address of the special client with this number. Repeats after 2^23. */
 export const specialQuad = (number: number): string =>
   quad(MAX_CLIENTS + scattered(number % MAX_CLIENTS));
 
 const hex = (number: number): string => number.toString(16);
 
-/** IPv6 address of ordinary client n, each in its own /64. */
+/** Returns the IPv6 address of the ordinary client with this number, each in its own /64. */
 export function ordinarySix(number: number): string {
   const place = scattered(number);
   return `2001:db8:${hex(place >>> 16)}:${hex(place & 0xffff)}:${hex(1 + (place & 0xff))}:1:2:3`;
 }
 
-/** Random address in the /64 with number n of one special client. */
+/** Returns a random IPv6 address in one of the special client's /64 networks. */
 export function rotatedSix(network: number, random: Random): string {
   const groups = Array.from({ length: 4 }, () => hex(random.below(0x10000)));
   return `2001:db8:ffff:${hex(0xa100 + network)}:${groups.join(':')}`;
 }
 
-/** One in four clients has a user name. */
+/** Returns the client's user agent and, for one in four clients, a user name. */
 export function personOf(number: number, client: string): Person {
   const place = scattered(number);
   const user = place % 4 === 0 ? `user${number}` : '';
   return { client, user, agent: AGENTS[place % AGENTS.length] };
 }
 
-/** Random client: the busiest share s of the clients gets sqrt(s) of the requests. */
+/** Returns a random client number. The busiest share s of the clients gets sqrt(s) of the calls. */
 export function popular(clients: number, random: Random): number {
   const fraction = random.fraction();
   return Math.floor(clients * fraction * fraction);

@@ -5,7 +5,7 @@ import type { GeneratedRequest } from './traffic.ts';
 export const LINE_FORMATS = ['combined', 'json-lines'] as const;
 export type LineFormat = (typeof LINE_FORMATS)[number];
 
-/** Caches the last date: formatting is slow, and neighbouring lines share the second. */
+/** Returns a formatter that reuses the last text: adjacent lines mostly have the same second. */
 function secondText(): (timeMs: number) => string {
   let lastSecond = Number.NaN;
   let text = '';
@@ -42,6 +42,6 @@ const jsonLine = (request: GeneratedRequest): string => {
   });
 };
 
-/** Builds a formatter of lines, without line ends. Combined lines have whole seconds only. */
+/** Returns a function that formats a line without newline. Combined lines have whole seconds. */
 export const lineWriter = (format: LineFormat): ((request: GeneratedRequest) => string) =>
   format === 'combined' ? combinedLine() : jsonLine;

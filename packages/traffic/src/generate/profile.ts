@@ -1,7 +1,7 @@
 /**
- * Times of requests: pieces of time with weights, and exactly the proportional number of requests
- * in each piece. Within a piece, blocks of 64 requests are evenly spaced and random inside, so that
- * times are generated in order with the memory of one block.
+ * Generates the times of requests from pieces of time with weights. Each piece gets a number of
+ * requests proportional to its length and weight. A piece is divided into evenly spaced blocks of
+ * 64 requests with random times, so that sorting needs the memory of one block only.
  */
 import type { Random } from './random.ts';
 
@@ -9,10 +9,11 @@ export interface Piece {
   readonly lengthMs: number;
   /** Requests per ms, relative to the other pieces. */
   readonly weight: number;
-  /** Share of requests from special clients, from 0 to 1. */
+  /** Share of requests from special clients, such as an abuser, from 0 to 1. */
   readonly special: number;
 }
 
+/** The time of one request. */
 export interface Moment {
   readonly timeMs: number;
   readonly piece: Piece;

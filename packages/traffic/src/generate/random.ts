@@ -1,8 +1,9 @@
 /**
- * Seeded random numbers, the same on any machine: uses only 32-bit integer arithmetic.
+ * Seeded random numbers. They are the same on any machine, because the generator uses only 32-bit
+ * integer arithmetic.
  *
  * The generator is xoshiro128++ (Blackman and Vigna): four words of state, a period of 2^128 - 1.
- * The state is filled from a hashed counter, so that neighbouring seeds are unrelated.
+ * The state is filled from a hashed counter, so that consecutive seeds give unrelated numbers.
  */
 
 /** The golden ratio in 32 bits. */
@@ -23,7 +24,7 @@ export class Random {
   #c: number;
   #d: number;
 
-  /** Streams of the same seed are independent. */
+  /** Different streams of the same seed give independent numbers. */
   constructor(seed: number, stream = 0) {
     const low = seed % 2 ** 32;
     const high = Math.floor(seed / 2 ** 32);
@@ -33,7 +34,7 @@ export class Random {
       return mixed(state);
     };
     [this.#a, this.#b, this.#c, this.#d] = [word(), word(), word(), word()];
-    // The generator would stay at all zeros.
+    // From a state of all zeros, the generator would return only zeros.
     if ((this.#a | this.#b | this.#c | this.#d) === 0) this.#a = 1;
   }
 

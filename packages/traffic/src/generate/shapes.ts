@@ -1,4 +1,4 @@
-/** The traffic shapes: the rate over time, and the clients that are not ordinary. */
+/** The traffic shapes: the rate over time, and the special clients, such as an abuser. */
 import {
   ordinaryQuad,
   ordinarySix,
@@ -20,6 +20,7 @@ export interface Scope {
   readonly clients: number;
 }
 
+/** A request and its client. */
 export type Act = Person & SiteRequest;
 
 export interface Shape {
@@ -56,13 +57,13 @@ const steady: Shape = {
   ordinary: people(ordinaryQuad),
 };
 
-/** A burst takes this fraction of a window, on each side of the boundary. */
-const BURST_PART = 60;
+/** A burst on one side of the boundary takes 1/60 of a window. */
+const BURSTS_IN_WINDOW = 60;
 
-/** No requests except around window boundaries: as many right before as right after. */
+/** Returns requests only around window boundaries: as many right before as right after. */
 function boundaryPieces({ startMs, durationMs, windowMs }: Scope): readonly Piece[] {
   const endMs = startMs + durationMs;
-  const burstMs = Math.max(1, Math.floor(windowMs / BURST_PART));
+  const burstMs = Math.max(1, Math.floor(windowMs / BURSTS_IN_WINDOW));
   const pieces: Piece[] = [];
   let atMs = startMs;
   let boundaryMs = Math.ceil((startMs + burstMs) / windowMs) * windowMs;
@@ -93,14 +94,14 @@ const NIGHT_WEIGHT = 0.15;
 const QUARTER_HOUR_MS = 15 * MINUTE_MS;
 const MAX_PIECES = 100_000;
 
-/** 1 at the peak hour, falling smoothly to `NIGHT_WEIGHT` twelve hours away. */
+/** Returns 1 at the peak hour, falling smoothly to `NIGHT_WEIGHT` twelve hours away. */
 function dayWeight(part: number): number {
   const away = Math.abs(part - PEAK_PART);
   const far = 2 * Math.min(away, 1 - away);
   return 1 - (1 - NIGHT_WEIGHT) * far * far * (3 - 2 * far);
 }
 
-/** A duration below one day is scaled to a day. */
+/** Returns the rate over days. If the duration is below one day, a whole day is scaled down. */
 function diurnalPieces({ startMs, durationMs }: Scope): readonly Piece[] {
   const dayMs = Math.min(DAY_MS, durationMs);
   const offsetMs = durationMs < DAY_MS ? 0 : startMs % DAY_MS;
@@ -127,10 +128,10 @@ const CROWD_PEAK = 10;
 const CROWD_STAYS = 0.87;
 const REQUESTS_OF_NEWCOMER = 3;
 
-/** Additional weight in each hundredth of the time. */
+/** Returns the additional weight of the crowd in each hundredth of the time. */
 function crowdWeights(): readonly number[] {
   const most = CROWD_PEAK - 1;
-  // Multiplied step by step: `Math.pow` differs between machines in the last bit.
+  // Multiply step by step: the last bit of `Math.pow` differs between machines.
   let falling = most;
   return Array.from({ length: HUNDREDTHS }, (_, at) => {
     const since = at - CROWD_COMES;
@@ -154,7 +155,7 @@ const flashCrowd: Shape = {
   special: (_scope, random) => {
     let come = 0;
     return () => {
-      // New clients overlap: picks one of the last 8.
+      // Pick one of 8 new clients, so that their requests overlap.
       const number = Math.floor(come++ / REQUESTS_OF_NEWCOMER) + random.below(8);
       const request = { method: 'GET', path: '/offers/launch', search: '', status: 200 };
       return { ...personOf(number, specialQuad(number)), user: '', ...request, bytes: 5120 };

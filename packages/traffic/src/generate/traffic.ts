@@ -1,6 +1,6 @@
 /**
- * Generates traffic of a given shape: the same for the same options on any machine, one request at
- * a time, in constant memory.
+ * Generates traffic of a given shape, one request at a time, in constant memory. The same options
+ * give the same traffic on any machine.
  */
 import type { Entry } from '../entry.ts';
 import { MAX_CLIENTS } from './clients.ts';
@@ -10,15 +10,15 @@ import { type Act, type Scope, SHAPE_NAMES, SHAPES, type Shape, type ShapeName }
 
 export interface TrafficOptions {
   readonly shape: ShapeName;
-  /** Default 1. */
+  /** Random seed. Default 1. */
   readonly seed?: number | undefined;
   /** Exact number of requests. Default 10,000. */
   readonly requests?: number | undefined;
-  /** Ordinary clients, without the special ones of the shape. Default 100. */
+  /** Number of ordinary clients, without the special clients of the shape. Default 100. */
   readonly clients?: number | undefined;
-  /** Default 10 minutes, for `diurnal` one day. */
+  /** Duration. Default 10 minutes, for `diurnal` one day. */
   readonly durationMs?: number | undefined;
-  /** Ms since the epoch. Default 2026-01-01. */
+  /** Start in ms since the epoch. Default 2026-01-01. */
   readonly startMs?: number | undefined;
   /** Window length of the `boundary` shape. Default one minute. */
   readonly windowMs?: number | undefined;
@@ -40,7 +40,7 @@ const DEFAULT_SEED = 1;
 /** One century, so that times with fractions stay exact. */
 const MAX_MS = 36_525 * 86_400_000;
 
-/** Random streams by purpose, so that one more client does not change all times. */
+/** A random stream for each purpose, so that another client does not change the times. */
 const STREAM = { times: 1, mixture: 2, ordinary: 3, special: 4 };
 
 const HOST = 'shop.example';
@@ -141,7 +141,7 @@ export function trafficSettings(options: TrafficOptions): TrafficSettings {
   return { ...checked(options), shape: options.shape };
 }
 
-/** Throws a `GenerateError` immediately, not with the first request. */
+/** Returns the requests. Throws a `GenerateError` at the call, not with the first request. */
 export function generateTraffic(options: TrafficOptions): Generator<GeneratedRequest> {
   const scope = checked(options);
   const pieces = scope.shape.pieces(scope);

@@ -1,13 +1,13 @@
 /**
- * Searches for the worst case of an algorithm: the bursts that get the most cost admitted in one
- * sliding window. Tries all schedules of up to three bursts, at the times where the counts of any
- * algorithm change, on the engine.
+ * Searches for the worst case of an algorithm: the bursts with the largest admitted cost in one
+ * sliding window. Runs the algorithm on all schedules of up to three bursts, at the times where the
+ * counts of any algorithm change.
  */
 import type { Policy, SyncPolicyTable } from 'sluice';
 import { unboundedStore } from './replay.ts';
 
 export interface Burst {
-  /** Time since a clock-aligned window began. */
+  /** Time since the start of a clock-aligned window. */
   readonly afterMs: number;
   /** The cost admitted. */
   readonly admitted: number;
@@ -23,7 +23,7 @@ export interface AdversaryReport {
 
 const MAX_BURSTS = 3;
 
-/** Times just before and after window boundaries, and the middles: where counts change. */
+/** Returns times around window boundaries and in the middle of windows, where counts change. */
 function candidateTimes(windowMs: number): readonly number[] {
   const half = Math.floor(windowMs / 2);
   const edges = [0, windowMs, 2 * windowMs].flatMap((edge) => [edge - 2, edge - 1, edge, edge + 1]);
@@ -40,7 +40,7 @@ function* choices(times: readonly number[], most: number): Generator<readonly nu
   }
 }
 
-/** Takes all remaining capacity at each time. */
+/** Takes all remaining capacity at each time. Returns the admitted costs. */
 function run(
   space: SyncPolicyTable,
   policy: Policy,
@@ -57,7 +57,7 @@ function run(
   });
 }
 
-/** Returns the most in any window that ends with a burst. */
+/** Returns the largest admitted cost in any window that ends with a burst. */
 function mostIn(windowMs: number, bursts: readonly Burst[]): number {
   const sums = bursts.map((last) =>
     bursts
@@ -67,21 +67,21 @@ function mostIn(windowMs: number, bursts: readonly Burst[]): number {
   return Math.max(...sums);
 }
 
-/** Fewer bursts are simpler, then those closer together. */
+/** Returns true if `one` has fewer bursts, or equally many that are closer together. */
 const isSimpler = (one: readonly Burst[], other: readonly Burst[]): boolean =>
   one.length < other.length || (one.length === other.length && spanOf(one) < spanOf(other));
 
 const spanOf = (bursts: readonly Burst[]): number =>
   (bursts[bursts.length - 1]?.afterMs ?? 0) - (bursts[0]?.afterMs ?? 0);
 
-/** Returns the worst schedule; of equal ones, the simplest. */
+/** Returns the schedule with the largest admitted cost. Of equal schedules, the simplest. */
 export function adversaryOf(policy: Policy): AdversaryReport {
   const { limit, windowMs } = policy.params!;
   const space = unboundedStore().open(policy);
   let worst: readonly Burst[] = [];
   let most = 0;
   for (const times of choices(candidateTimes(windowMs), MAX_BURSTS)) {
-    // Each schedule is a separate client, so that all can share a store.
+    // Each schedule has its own key, so that all schedules can share one store.
     const bursts = run(space, policy, times.join(), times).filter(({ admitted }) => admitted > 0);
     const count = mostIn(windowMs, bursts);
     const isBetter = count > most || (count === most && isSimpler(bursts, worst));

@@ -1,6 +1,6 @@
 /**
- * Runs one algorithm on a sequence of requests: counts its decisions, how many differ from those of
- * the exact sliding log, and the fullest window. Shared by `sluice compare` and the dashboard lab.
+ * Runs one algorithm on a sequence of requests. Counts the decisions and those that differ from the
+ * exact sliding log, and finds the fullest window. Used by `sluice compare` and the dashboard lab.
  */
 import type { Policy, SyncPolicyTable } from 'sluice';
 import { owned } from '../formats/text.ts';
@@ -8,12 +8,12 @@ import { exceedsCapacity, unboundedStore } from './replay.ts';
 import { WindowCounts } from './window-counts.ts';
 
 export interface WorstWindow {
-  /** The cost admitted in it. */
+  /** The cost admitted in the window. */
   readonly count: number;
   /** `count` as a multiple of the limit. */
   readonly multiple: number;
   readonly client: string;
-  /** Time of the last request in it. */
+  /** Time of the last request in the window. */
   readonly atMs: number;
 }
 
@@ -32,7 +32,7 @@ export class AlgorithmRun {
   falseAdmits = 0;
   falseDenials = 0;
   readonly costs = { admitted: 0, denied: 0, falseAdmits: 0, falseDenials: 0 };
-  /** The fullest sliding window of any client, wherever it begins. */
+  /** The sliding window of a client with the largest admitted cost, starting at any time. */
   worst: WorstWindow | undefined = undefined;
 
   constructor(readonly policy: Policy) {
@@ -69,7 +69,7 @@ export class AlgorithmRun {
     return this.#table.peekSync(this.policy.params!, client, 0, nowMs).remaining;
   }
 
-  /** Counts whether a decision differs from that of the exact log on the same request. */
+  /** Counts a decision that differs from the exact log's decision on the same request. */
   compareTo(exactAllowed: boolean, allowed: boolean, cost: number): void {
     if (allowed === exactAllowed) return;
     const kind = allowed ? 'falseAdmits' : 'falseDenials';

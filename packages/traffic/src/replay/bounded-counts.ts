@@ -1,6 +1,6 @@
 /**
- * Counts by name, for untrusted names of any number. When there are too many, the smaller half is
- * merged into `others`, so that large counts stay.
+ * Counts by name in bounded memory, because the number of names in a log is not bounded. When there
+ * are too many names, the half with the smaller counts is merged into `others`.
  */
 export interface NamedCount {
   readonly name: string;
@@ -10,7 +10,7 @@ export interface NamedCount {
 export class BoundedCounts {
   readonly #most: number;
   #counts = new Map<string, number>();
-  /** Sum of the dropped counts. Each remaining count may be too low by up to this. */
+  /** Sum of the dropped counts. Each remaining count may be too low by up to this sum. */
   others = 0;
 
   constructor(most: number) {
@@ -23,7 +23,7 @@ export class BoundedCounts {
     this.#counts.set(name, (before ?? 0) + count);
   }
 
-  /** Returns the largest first; of equal ones, the first added. */
+  /** Returns the counts, largest first. Equal counts are in the order in which they were added. */
   largest(most: number = this.#most): readonly NamedCount[] {
     return [...this.#counts]
       .map(([name, count]) => ({ name, count }))

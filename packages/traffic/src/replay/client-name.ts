@@ -1,6 +1,6 @@
 /**
- * Returns the client of a request as the service counts it: addresses are normalized, and those of
- * an IPv6 network are one client. Anything else, such as a host name, is used as is.
+ * Names clients like the service: addresses are normalized, and all addresses of an IPv6 network
+ * are one client. Other text, such as a host name, is used as is.
  */
 import { addressKey } from 'sluice/http';
 import { owned } from '../formats/text.ts';
@@ -12,7 +12,7 @@ const NO_CLIENT = '-';
 const DOT = 46;
 const ZERO = 48;
 
-/** Builds the function. `ipv6Prefix` is the number of bits of an IPv6 address that count. */
+/** Returns a function that names clients. `ipv6Prefix` is the length of an IPv6 network in bits. */
 export function clientNames(ipv6Prefix?: number): (client: string) => string {
   const names = new Map<string, string>();
   return (client) => {
@@ -26,7 +26,7 @@ export function clientNames(ipv6Prefix?: number): (client: string) => string {
   };
 }
 
-/** Fast path: whether it is a normalized IPv4 address, which is its own key. */
+/** Fast path: returns true for a normalized IPv4 address, which needs no other name. */
 function isPlainQuad(text: string): boolean {
   let dots = 0;
   let digits = 0;

@@ -1,11 +1,11 @@
 /**
- * Counters per client, in typed arrays: a million clients take some dozen megabytes. A client is
- * identified by a keyed 64-bit hash of its name, like keys in the memory store; the name itself is
- * not kept. The words of a client are adjacent, to share a cache line:
+ * Counters per client, in typed arrays: a million clients take a few dozen megabytes. A client is
+ * identified by a keyed 64-bit hash of its name, like keys in the memory store. The name itself is
+ * not stored. The 32-bit words of a client are adjacent, so that they share a cache line:
  *
  *     | low | high | first column | second column | ...
  *
- * Rows are in chunks that are never copied, so growing does not double the memory for a moment.
+ * Rows are in chunks that are never copied, which avoids doubled memory while the table grows.
  */
 import { KeyedHash } from 'sluice/engine';
 
@@ -50,12 +50,12 @@ export class ClientTable<Column extends string> {
     this.#chunks[row >>> CHUNK_BITS][this.#at(row) + this.#offsets[column]]++;
   }
 
-  /** Index of a row in its chunk. */
+  /** Returns the index of a row in its chunk. */
   #at(row: number): number {
     return (row & CHUNK_MASK) * this.#width;
   }
 
-  /** Returns the counts of all clients, by row. */
+  /** Returns the counts of all clients in a column, by row. */
   column(column: Column): Uint32Array {
     const counts = new Uint32Array(this.#size);
     for (let row = 0; row < this.#size; row++) counts[row] = this.get(row, column);

@@ -1,9 +1,10 @@
 /**
- * Compares the algorithms on the same traffic with the same limit: what each admits, where it
- * differs from the exact sliding log, and the most it admits in one sliding window.
+ * Compares the algorithms on the same traffic with the same limit. For each algorithm, counts the
+ * admitted requests and the decisions that differ from the exact sliding log, and finds the largest
+ * cost admitted in one sliding window.
  */
-import { type AlgorithmName, definePolicy } from 'sluice';
-import { algorithmNames, describeKey } from 'sluice/engine';
+import { definePolicy, type WindowAlgorithmName } from 'sluice';
+import { describeKey, windowAlgorithmNames } from 'sluice/engine';
 import type { Entry } from '../entry.ts';
 import { type AdversaryReport, adversaryOf } from './adversary.ts';
 import { AlgorithmRun, type RunDecision, type WorstWindow } from './algorithm-run.ts';
@@ -13,13 +14,13 @@ import { RowSet } from './rows.ts';
 import { Timeline, type TimelineData } from './timeline.ts';
 import { WindowCounts } from './window-counts.ts';
 
-const EXACT: AlgorithmName = 'sliding-log';
-const LEAST_EXACT: AlgorithmName = 'fixed-window';
+const EXACT: WindowAlgorithmName = 'sliding-log';
+const LEAST_EXACT: WindowAlgorithmName = 'fixed-window';
 
-/** All algorithms. The first is exact: the others are compared with it. */
-export const COMPARED: readonly AlgorithmName[] = [
+/** All algorithms. The first is exact; the other algorithms are compared with it. */
+export const COMPARED: readonly WindowAlgorithmName[] = [
   EXACT,
-  ...algorithmNames.filter((name) => name !== EXACT && name !== LEAST_EXACT),
+  ...windowAlgorithmNames.filter((name) => name !== EXACT && name !== LEAST_EXACT),
   LEAST_EXACT,
 ];
 
@@ -35,13 +36,13 @@ export interface CompareOptions {
  * slots, and for logs blocks of four entries. `bench memory` measures the same within 1%.
  */
 export interface MemoryReport {
-  /** The mean of the keys, each at its largest. */
+  /** Mean of the largest size of each key. */
   readonly meanBytes: number;
-  /** The largest key. */
+  /** Size of the largest key. */
   readonly mostBytes: number;
 }
 
-/** The same counts in units of cost. */
+/** The decisions of an algorithm in units of cost. */
 export interface AlgorithmCosts {
   readonly admitted: number;
   readonly denied: number;
@@ -50,18 +51,18 @@ export interface AlgorithmCosts {
 }
 
 export interface AlgorithmReport {
-  readonly algorithm: AlgorithmName;
+  readonly algorithm: WindowAlgorithmName;
   readonly admitted: number;
   readonly denied: number;
   readonly deniedClients: number;
-  /** Admitted although the exact log denies it, and the reverse. */
+  /** Requests admitted here and denied by the exact log, and the reverse. */
   readonly falseAdmits: number;
   readonly falseDenials: number;
-  /** Both, as a share of all requests. */
+  /** False admits and false denials, as a share of all requests. */
   readonly wrongShare: number;
   /** Only if the log has costs. */
   readonly costs?: AlgorithmCosts;
-  /** The fullest sliding window of any client, by cost; undefined if nothing was admitted. */
+  /** Sliding window of a client with the largest admitted cost; undefined if all were denied. */
   readonly worst?: WorstWindow;
   readonly adversary: AdversaryReport;
   readonly memory: MemoryReport;
@@ -79,11 +80,11 @@ export interface CompareResult {
   /** Only if the log has costs; the limit then counts cost. */
   readonly costs?: {
     readonly requested: number;
-    /** Requests that cost more than the limit, which every algorithm denies. */
+    /** Number of requests that cost more than the limit. Every algorithm denies them. */
     readonly requestsAboveLimit: number;
   };
   /** All requests, and the denials of each algorithm. */
-  readonly timeline: TimelineData<'requests' | AlgorithmName>;
+  readonly timeline: TimelineData<'requests' | WindowAlgorithmName>;
 }
 
 /** A row of 32 bytes in a table that is 75% full. */
@@ -91,7 +92,7 @@ const KEY_BYTES = 43;
 const BLOCK_BYTES = 36;
 const BLOCK_ENTRIES = 4;
 
-/** Counts the most entries that a log held for each client. */
+/** Counts the maximum number of entries that a log held for each client. */
 class EntryCounts {
   readonly #counts: WindowCounts;
   readonly #grainMs: number;
@@ -120,12 +121,15 @@ class EntryCounts {
   }
 }
 
-/** A run that also records which clients it denied and how many entries its logs held. */
+/** A run that also records the denied clients and the number of log entries. */
 class ComparedRun extends AlgorithmRun {
   readonly deniedClients = new RowSet();
   readonly #entries: EntryCounts | undefined;
 
-  constructor(algorithm: AlgorithmName, { limit, windowMs }: CompareOptions) {
+  constructor(
+    readonly algorithm: WindowAlgorithmName,
+    { limit, windowMs }: CompareOptions,
+  ) {
     const policy = definePolicy(algorithm, { limit, window: windowMs, algorithm });
     super(policy);
     const empty = describeKey(algorithm, undefined, policy.params!, 0);
@@ -190,7 +194,7 @@ export class Comparison {
     let exactAllowed: boolean | undefined;
     for (const run of this.#runs) {
       const { allowed } = run.decide(row, key, cost, nowMs);
-      if (!allowed) this.#timeline.add(nowMs, run.policy.algorithm);
+      if (!allowed) this.#timeline.add(nowMs, run.algorithm);
       exactAllowed ??= allowed;
       run.compareTo(exactAllowed, allowed, cost);
     }
@@ -215,13 +219,13 @@ export class Comparison {
   }
 
   #report(run: ComparedRun): AlgorithmReport {
-    const { policy, admitted, denied, falseAdmits, falseDenials, worst } = run;
+    const { algorithm, policy, admitted, denied, falseAdmits, falseDenials, worst } = run;
     let deniedClients = 0;
     for (let row = 0; row < this.#table.size; row++) {
       if (run.deniedClients.has(row)) deniedClients++;
     }
     return {
-      algorithm: policy.algorithm,
+      algorithm,
       admitted,
       denied,
       deniedClients,

@@ -1,7 +1,7 @@
 /**
- * Details of the denied clients by name. When there are too many, the less denied half is dropped.
- * A dropped client that is denied again starts over. The number of denials and the time of the
- * first one are kept for all clients, so they are exact.
+ * Details of the denied clients by name. When there are too many clients, the half with fewer
+ * denials is dropped. If a dropped client is denied again, its details start from zero. The number
+ * of denials and the time of the first denial are exact, because they are kept for all clients.
  */
 import { owned } from '../formats/text.ts';
 import { BoundedCounts, type NamedCount } from './bounded-counts.ts';
@@ -61,7 +61,7 @@ export class DeniedClients {
     return detail;
   }
 
-  /** Most denied first; of equal ones, the one denied first. */
+  /** Returns the clients, most denied first. Of equal clients, the client denied first. */
   #rows(): readonly number[] {
     const since = (row: number): number => this.#first.get(row);
     return [...this.#details.keys()].sort(

@@ -1,6 +1,6 @@
 /**
- * Explains the decision on one request of a log: replays the requests of its client up to it and
- * returns the state of the algorithm at that time.
+ * Explains the decision on one request of a log: replays all requests of the client up to that
+ * request, and returns the state of the algorithm at that time.
  */
 import type { AlgorithmName, KeyState, Policy } from 'sluice';
 import { describeKey, type KeyDescription } from 'sluice/engine';
@@ -8,12 +8,15 @@ import type { Entry } from '../entry.ts';
 import { costOf, exceedsCapacity, unboundedStore } from './replay.ts';
 
 export interface ExplainOptions {
-  /** Must have one limit for all keys. */
+  /** The policy. Must have one limit for all keys. */
   readonly policy: Policy;
   readonly keyOf: (entry: Entry) => string;
   /** The client, as `keyOf` returns it. */
   readonly key: string;
-  /** Time of the request. Default: the first denied one, else the one with the least remaining. */
+  /**
+   * Time of the request. Default: the first denied request, or the request with the least remaining
+   * if none is denied.
+   */
   readonly atMs?: number | undefined;
 }
 
@@ -29,7 +32,7 @@ export type Choice = 'first-denied' | 'least-remaining' | 'at' | 'first-denied-a
 
 const CHOICES: Readonly<Record<Choice, string>> = {
   'first-denied': 'the first denied one of this key',
-  'least-remaining': 'none is denied; this one left the least remaining',
+  'least-remaining': 'none is denied; this is the one with the least remaining',
   at: 'the one at the given time',
   'first-denied-at': 'the first denied one of several at the given time',
   'none-at': 'none at the given time; shows what one would get',
@@ -43,7 +46,7 @@ export interface Explanation {
   readonly kind: 'explain';
   /** Set if the request is from a log. */
   readonly choice?: Choice;
-  /** Set if the request is from a log: the requests of the client up to this one. */
+  /** Set if the request is from a log: number of the client's requests up to this request. */
   readonly seen?: { readonly requests: number; readonly denied: number };
   readonly policy: string;
   readonly key: string;
@@ -60,20 +63,20 @@ export interface Explanation {
   /** True if the cost exceeds the capacity, so that no wait helps. */
   readonly costAboveLimit?: true;
   readonly allowed: boolean;
-  /** Remaining after the request. */
+  /** Remaining capacity after the request. */
   readonly remaining: number;
   readonly retryAfterMs: number;
   readonly resetAfterMs: number;
-  /** True if there was a request at that time. Otherwise the decision is hypothetical. */
+  /** True if the log has a request at `atMs`. Otherwise the decision is hypothetical. */
   readonly inLog: boolean;
   /** State before the decision; the documentation of each algorithm defines its cells. */
   readonly cells: readonly number[];
   readonly used: number;
   /** Entries that count, oldest first, for log algorithms. A service lists the newest 1,000. */
   readonly entries: readonly { readonly atMs: number; readonly cost: number }[];
-  /** Number of entries that count, if more than are listed. */
+  /** Number of entries that count, if `entries` lists fewer. */
   readonly entryCount?: number;
-  /** The requests of the last two windows, up to this one; at most the newest 20,000. */
+  /** The requests of the last two windows, including this request; at most the newest 20,000. */
   readonly requests: readonly ExplainedRequest[];
 }
 
@@ -82,7 +85,7 @@ export const describeExplanation = (explained: Explanation): KeyDescription =>
   describeKey(explained.algorithm, explained, explained, explained.atMs, explained.cost);
 
 const MAX_REQUESTS = 20_000;
-/** Cost of the hypothetical request if there was none at that time. */
+/** Cost of the hypothetical request if the log has none at that time. */
 const COST = 1;
 
 type Decided = Pick<
@@ -138,14 +141,14 @@ export class Explainer {
       this.#isDone = !decision.allowed;
       return;
     }
-    // Of several requests at that time, explains the first denied one.
+    // Of several requests at that time, explain the first denied request.
     if (this.#nowMs === atMs && this.#found?.allowed !== false) {
       const isLater = this.#found !== undefined && !decision.allowed;
       this.#found = this.#explanation(before, decision, isLater ? 'first-denied-at' : 'at');
     }
   }
 
-  /** A cost above the capacity is denied without a store call, and has no retry time. */
+  /** Decides a request. A cost above the capacity is denied without a retry time. */
   #take(cost: number): Decided {
     const { policy, key } = this.#options;
     const params = policy.params!;
@@ -194,7 +197,7 @@ export class Explainer {
     };
   }
 
-  /** Returns undefined if the client has no requests up to that time. */
+  /** Returns the explanation, or undefined if the client has no requests up to that time. */
   result(): Explanation | undefined {
     const result = this.#result();
     return result && { ...result, ...(this.#hasCosts && { hasCosts: true }) };

@@ -1,11 +1,11 @@
-/** Keys that requests of a log can be counted by. */
+/** Keys by which the requests of a log can be counted. */
 import type { Entry } from '../entry.ts';
 import { clientNames } from './client-name.ts';
 
 /** Requests without the field share this key. */
 const NO_KEY = '-';
 
-/** `client`, `user`, `host`, `path`, `all`, or `field:NAME` for any other field of the line. */
+/** Names of the keys. `field:NAME` is any other field of the line. */
 export const KEY_WORDS = ['client', 'user', 'host', 'path', 'all', 'field:NAME'] as const;
 
 /** Returns a function from entries to keys, or undefined for an unknown name. */

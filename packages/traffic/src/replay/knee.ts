@@ -1,4 +1,7 @@
-/** Finds the knee of the curve of limits and denied clients, and rounds limits up. */
+/**
+ * The curve of limits and the number of clients that each limit denies. Finds the knee of the
+ * curve, above which a higher limit spares few more clients, and rounds limits up.
+ */
 
 /** A limit and the number of clients whose peak exceeds it. */
 export interface CurvePoint {
@@ -6,7 +9,7 @@ export interface CurvePoint {
   readonly clients: number;
 }
 
-/** The peaks of all clients, ascending. */
+/** The peaks of all clients, ascending. A peak is the highest cost of a client in any window. */
 export type Peaks = Uint32Array | Float64Array;
 
 const MAX_POINTS = 240;
@@ -38,8 +41,8 @@ export function thinned(points: readonly CurvePoint[]): readonly CurvePoint[] {
 
 /**
  * Returns the limit at which the curve is farthest below the straight line from (lowest peak, all
- * `clients`) to (highest peak, 0), on a logarithmic scale of limits; of equals the lowest. Up to
- * the knee, raising the limit spares many clients; after it, few. Needs all points of the curve.
+ * `clients`) to (highest peak, 0), on a logarithmic scale of limits. Of equal distances, returns
+ * the lowest limit. `points` must have all points of the curve.
  */
 export function kneeOf(points: readonly CurvePoint[], clients: number): number {
   const firstLog = Math.log(points[0].limit);

@@ -1,6 +1,6 @@
 /**
- * Replays a log through planned policies: which clients and requests they deny, when, on which
- * routes and by which policy; and, compared with the current policies, what changes.
+ * Replays a log through planned policies. Reports the denied clients and requests by time, route
+ * and policy, and the changes compared with the current policies.
  */
 import type { Entry } from '../entry.ts';
 import { BoundedCounts, type NamedCount } from './bounded-counts.ts';
@@ -22,7 +22,7 @@ export interface PlanOptions {
   readonly top?: number | undefined;
 }
 
-/** Share of the clients that are heavy instead of ordinary, by requests. */
+/** The clients with the most requests, up to this share, are heavy. All others are ordinary. */
 export const HEAVIEST_SHARE = 0.01;
 
 export interface ClientReport {
@@ -37,7 +37,7 @@ export interface ClientReport {
   readonly routes: readonly NamedCount[];
 }
 
-/** Affected requests and clients. */
+/** Numbers of affected requests and clients. */
 export interface Impact {
   readonly requests: number;
   readonly clients: number;
@@ -45,7 +45,7 @@ export interface Impact {
 }
 
 export interface PolicyReport extends PolicyFacts {
-  /** Denied by this policy. In shadow mode: of the requests that the enforced policies admit. */
+  /** Denials by this policy. A policy in shadow mode sees only what enforced policies admit. */
   readonly denied: Impact;
 }
 
@@ -60,10 +60,10 @@ export interface PlanCosts {
 export interface PlanChange {
   readonly policies: readonly PolicyFacts[];
   readonly denied: Impact;
-  /** Clients denied by the planned policies only, and by the current ones only. */
+  /** Clients denied only by the planned policies, and only by the current policies. */
   readonly newlyDenied: Impact;
   readonly noLongerDenied: Impact;
-  /** Requests denied by the planned policies only, and by the current ones only. */
+  /** Requests denied only by the planned policies, and only by the current policies. */
   readonly requestsLost: number;
   readonly requestsWon: number;
   readonly newlyDeniedClients: readonly ClientReport[];
@@ -76,15 +76,15 @@ export interface PlanResult {
   readonly clients: number;
   readonly firstMs: number | undefined;
   readonly lastMs: number | undefined;
-  /** Clients with more requests than this are heavy, at most 1 %; the others are ordinary. */
+  /** Clients with more requests than this, at most 1 %, are heavy. All others are ordinary. */
   readonly heavyAbove: number;
   readonly ordinaryClients: number;
   readonly denied: Impact;
   readonly firstDeniedMs: number | undefined;
   readonly policies: readonly PolicyReport[];
-  /** Most denied first. */
+  /** Clients with the most denials, most first. */
   readonly topClients: readonly ClientReport[];
-  /** Most denied routes first; ids in paths are replaced by `:id`. */
+  /** Routes with the most denials, most first. Ids in paths are replaced by `:id`. */
   readonly topRoutes: readonly NamedCount[];
   readonly timeline: TimelineData<'requests' | 'denied' | 'shadow' | 'current'>;
   /** Only if the log has costs; limits then count cost. */
@@ -130,7 +130,7 @@ export class Planner {
   #costRequested = 0;
   #costDenied = 0;
   #requestsAboveLimit = 0;
-  /** Requests denied by the planned policies only, and by the current ones only. */
+  /** Requests denied only by the planned policies, and only by the current policies. */
   #newlyDenied = 0;
   #newlyAdmitted = 0;
 
@@ -262,7 +262,7 @@ export class Planner {
   }
 }
 
-/** Computes the impact on all and on ordinary clients from the table. */
+/** Computes the impact on all clients and on ordinary clients from the client table. */
 class PlanSummary {
   readonly #table: ClientTable<Column>;
   readonly heavyAbove: number;
@@ -287,7 +287,7 @@ class PlanSummary {
     return { requests, clients, ordinaryClients };
   }
 
-  /** Like `impact`, with the requests that `column` has counted for these clients. */
+  /** Like `impact`, with the number of requests in `column` of these clients. */
   impactOf(column: Column, fits: (row: number) => boolean): Impact {
     let requests = 0;
     for (let row = 0; row < this.#table.size; row++) {
@@ -307,9 +307,9 @@ class PlanSummary {
 }
 
 /**
- * Returns the most requests of an ordinary client: at most 1 % of the clients, rounded up, have
- * more. Clients with equally many requests are in the same class: if the line falls between equals,
- * all of them are ordinary. Sorts its argument.
+ * Returns the maximum number of requests of an ordinary client: at most 1 % of the clients, rounded
+ * up, have more. If clients at the threshold have equally many requests, all of them are ordinary.
+ * Sorts its argument.
  */
 function heavyThreshold(requests: Uint32Array): number {
   const heaviest = Math.ceil(HEAVIEST_SHARE * requests.length);

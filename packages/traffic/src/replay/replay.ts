@@ -1,5 +1,5 @@
 /**
- * Replays the requests of a log through the engine of the library, at the times of the log. Each
+ * Replays the requests of a log through the library's memory store, at the times of the log. Each
  * replay has its own store, so that several sets of policies can decide the same traffic.
  */
 import {
@@ -13,13 +13,13 @@ import {
 import { refundOf } from 'sluice/engine';
 import type { Entry } from '../entry.ts';
 
-/** The parameters of a policy in results. */
+/** The parameters of a policy, as results list them. */
 export interface PolicyFacts {
   readonly name: string;
   readonly algorithm: AlgorithmName;
   readonly limit: number;
   readonly windowMs: number;
-  /** Evaluated and reported, but never denies. */
+  /** True if the policy is evaluated and reported, but never denies. */
   readonly shadow: boolean;
 }
 
@@ -31,11 +31,14 @@ export interface NeverFits {
 /** Returns the cost in the log, or 1. */
 export const costOf = ({ cost }: Entry): number => cost ?? 1;
 
-/** Whether a cost can never fit. The engine rejects it (ERR_COST_ABOVE_LIMIT), so check first. */
+/**
+ * Returns true if a cost can never fit. Check this before each store call: the limiter rejects such
+ * a cost (ERR_COST_ABOVE_LIMIT), but a replay calls the store without the limiter.
+ */
 export const exceedsCapacity = (cost: number, { capacity }: LimitParams): boolean =>
   cost > capacity;
 
-/** Finds the limits of requests. */
+/** Finds the limits that apply to a request. */
 export interface Rules {
   readonly policies: readonly PolicyFacts[];
   /**
@@ -51,12 +54,12 @@ export function factsOf(policy: Policy, shadow: boolean): PolicyFacts {
   return { name, algorithm, limit: policy.params!.limit, windowMs, shadow };
 }
 
-/** Applies every policy to every request, by client. `shadow` has the policies in shadow mode. */
+/** Returns rules that apply every policy to every request, by client. `shadow` has policy names. */
 export function rulesByClient(
   policies: readonly Policy[],
   shadow: ReadonlySet<string> = new Set(),
 ): Rules {
-  // Reuses one list for all requests; callers do not keep it.
+  // Reuse one list for all requests, to avoid allocations. Callers do not keep it.
   const limits = policies.map((policy) => ({ policy, params: policy.params!, key: '', cost: 1 }));
   return {
     policies: policies.map((policy) => factsOf(policy, shadow.has(policy.name))),
@@ -74,18 +77,18 @@ export function rulesByClient(
 /** The decision on one request. */
 export interface ReplayOutcome {
   readonly allowed: boolean;
-  /** The policies that deny it. */
+  /** The policies that deny the request. */
   readonly denying: readonly string[];
-  /** The policies in shadow mode that would deny it. */
+  /** The policies in shadow mode that would deny the request. */
   readonly shadowDenying: readonly string[];
-  /** True if it is denied because its cost exceeds a limit. */
+  /** True if the request is denied because its cost exceeds a limit. */
   readonly costAboveLimit?: true;
 }
 
 const NONE: readonly string[] = [];
 const ADMITTED: ReplayOutcome = { allowed: true, denying: NONE, shadowDenying: NONE };
 
-/** High enough that a replay never evicts a key. */
+/** So high that a replay never evicts a key. */
 const MAX_KEYS = 2 ** 29;
 
 /** Returns a memory store that never evicts. */
@@ -127,7 +130,7 @@ export class Replay {
     return { allowed: true, denying: NONE, shadowDenying: full.map(nameOf) };
   }
 
-  /** Like the service, denies by the limits whose capacity is exceeded, and by no other. */
+  /** Decides a request whose cost exceeds a capacity. Like the service, only such limits deny. */
   #decideExceeding(limits: readonly Limit[], nowMs: number): ReplayOutcome {
     const exceeded = limits.filter(isExceeded).map(nameOf);
     const denying = exceeded.filter((name) => !this.#shadow.has(name));
@@ -140,15 +143,15 @@ export class Replay {
   }
 
   /**
-   * Charges all limits or none, like `decideSync` of the store, but without peeking at all limits
-   * first and without building a decision. Most requests are admitted; if one is denied, the limits
-   * charged before are refunded.
+   * Charges all limits or none, like `decideSync` of the store. It is faster, because it does not
+   * peek at all limits first and builds no decision: most requests are admitted. If a limit denies,
+   * the limits charged before are refunded.
    */
   #takeAll(limits: readonly Limit[], nowMs: number): boolean {
     for (let at = 0; at < limits.length; at++) {
       if (this.#take(limits[at], nowMs)) continue;
       for (const limit of limits.slice(0, at))
-        this.#store.adjustSync(refundOf(limit, nowMs), nowMs);
+        this.#store.adjustSync(refundOf(limit, { atMs: nowMs }), nowMs);
       return false;
     }
     return true;

@@ -1,4 +1,4 @@
-/** Sparse data by row of the client table. */
+/** Data that only some rows of the client table have. */
 
 /** A set of rows, one bit each. */
 export class RowSet {
@@ -24,7 +24,7 @@ const CHUNK_MASK = (1 << CHUNK_BITS) - 1;
 
 /** The first time added for each row, in chunks allocated on demand. */
 export class FirstTimes {
-  /** A time of 0 means that none was added. */
+  /** A time of 0 means that no time was added. */
   readonly #chunks: (Float64Array | undefined)[] = [];
 
   add(row: number, timeMs: number): void {

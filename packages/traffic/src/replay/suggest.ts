@@ -1,8 +1,8 @@
 /**
- * Suggests a limit for the traffic of a log, in two passes. The first finds the peak of each
- * client: the most it requests in any sliding window, for several window lengths at once. A limit
+ * Suggests a limit for the traffic of a log, in two passes. The first pass finds the peak of each
+ * client: its highest cost in any sliding window, for several window lengths at once. A limit
  * denies the clients whose peak exceeds it. The second pass replays these clients through the
- * engine, for a few limits, and counts the requests that each limit denies.
+ * library, for a few limits, and counts the requests that each limit denies.
  */
 import { definePolicy, type Policy, type SyncPolicyTable } from 'sluice';
 import type { Entry } from '../entry.ts';
@@ -33,24 +33,24 @@ export const SUGGESTED_WINDOWS_MS: readonly number[] = [
 const DEFAULT_WINDOW_MS = MINUTE_MS;
 
 /**
- * The proposed limit is this multiple of the knee, as headroom for traffic that the log does not
- * show, or higher if that would deny more than 1 % of the clients.
+ * The proposed limit is this multiple of the knee (see `knee.ts`), as headroom for traffic that the
+ * log does not show. If it denies more than 1 % of the clients, the proposed limit is higher.
  */
 export const HEAD_ROOM = 2;
 
 /** The proposed limit denies at most this share of the clients. */
 export const DENIED_SHARE = 0.01;
 
-/** Shares of clients: for each, the lowest limit is tried that denies no more of them. */
+/** For each share, tries the lowest limit that denies at most this share of the clients. */
 const SHARES = [0.1, 0.05, 0.02, 0.01, 0.005, 0.001, 0];
 
-/** Maximum number of request times in memory. With more, the longest windows are omitted. */
+/** Maximum number of request times in memory. Beyond it, the longest windows are omitted. */
 const MAX_HELD = 2 ** 24;
 
 export interface SuggestOptions {
   /** Returns the key that a request counts for. */
   readonly keyOf: (entry: Entry) => string;
-  /** Default: all of `SUGGESTED_WINDOWS_MS` that are shorter than the log. */
+  /** Window length. Default: all of `SUGGESTED_WINDOWS_MS` that are shorter than the log. */
   readonly windowMs?: number | undefined;
   readonly mostHeld?: number | undefined;
 }
@@ -74,7 +74,7 @@ export interface WindowReport {
   readonly proposed: number;
   /** The limits that were tried, lowest first. */
   readonly limits: readonly LimitReport[];
-  /** Limits and how many clients each denies, at most 240 points. */
+  /** Limits and the number of clients that each denies, at most 240 points. */
   readonly curve: readonly CurvePoint[];
 }
 
@@ -88,7 +88,7 @@ export interface SuggestResult {
   /** Only if the log has costs; limits then count cost. */
   readonly costs?: {
     readonly requested: number;
-    /** The highest cost of one request: a lower limit always denies it. */
+    /** The highest cost of one request. A lower limit always denies this request. */
     readonly highest: number;
   };
   /** Windows omitted because of memory. */
@@ -110,17 +110,17 @@ interface Trial {
   deniedCost: number;
 }
 
-/** The peaks in one window, and the limits that are tried on it. */
+/** The peaks for one window length, and the limits to try. */
 interface Surveyed {
   readonly windowMs: number;
-  /** Its index in the counts. */
+  /** Index of the window length in the counts. */
   readonly window: number;
   /** The peaks of all clients, ascending. */
   readonly sorted: Peaks;
   readonly curve: readonly CurvePoint[];
   readonly knee: number;
   readonly proposed: number;
-  /** Ascending by limit. */
+  /** Trials, ascending by limit. */
   readonly trials: readonly Trial[];
 }
 
@@ -262,5 +262,5 @@ export class Suggester {
 const sparingLimit = (sorted: Peaks, share: number): number =>
   sorted[sorted.length - 1 - Math.floor(share * sorted.length)];
 
-/** The highest valid limit: limit times window must be an exact integer. */
+/** Returns the highest valid limit: limit times window must be a safe integer. */
 const largestLimit = (windowMs: number): number => Math.floor(Number.MAX_SAFE_INTEGER / windowMs);

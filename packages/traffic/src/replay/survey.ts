@@ -21,11 +21,11 @@ export interface ClientClass {
 
 export interface SurveyResult {
   readonly requests: number;
-  /** As the service counts them: an IPv6 network is one client. */
+  /** Number of clients as the service counts them: an IPv6 network is one client. */
   readonly clients: number;
   readonly firstMs: number | undefined;
   readonly lastMs: number | undefined;
-  /** Classes that double in size, ascending, including empty ones in between. */
+  /** Classes with doubling bounds, ascending, including empty classes in between. */
   readonly classes: readonly ClientClass[];
   readonly topClients: readonly NamedCount[];
   readonly topRoutes: readonly NamedCount[];
@@ -71,7 +71,7 @@ export class Survey {
   }
 }
 
-/** 1, 2 to 3, 4 to 7 and so on. */
+/** Returns the classes of clients with 1, 2 to 3, 4 to 7 requests, and so on. */
 function classesOf(counts: Uint32Array): readonly ClientClass[] {
   const classes: { from: number; to: number; clients: number; requests: number }[] = [];
   for (const count of counts) {

@@ -1,10 +1,10 @@
 /**
  * Counts over time, for charts. The length of a log is known only at its end, so a timeline starts
- * fine and becomes coarser as it grows: at most 240 buckets, and rarely fewer than 50.
+ * with short buckets and merges them as it grows: at most 240 buckets, and rarely fewer than 50.
  */
 export const MAX_BUCKETS = 240;
 
-/** Each is a multiple of the previous one, so that buckets can be merged. */
+/** Bucket lengths. Each is a multiple of the previous length, so that buckets can be merged. */
 const WIDTHS_S = [1, 5, 10, 30, 60, 300, 600, 1800, 3600, 7200, 21_600, 43_200, 86_400, 604_800];
 
 export interface TimelineData<Series extends string> {
@@ -33,9 +33,9 @@ export class Timeline<Series extends string> {
     return Object.fromEntries(all);
   }
 
-  /** Counts one at a time that is not before the first. */
+  /** Adds one to a series, at a time that is not before the first time. */
   add(timeMs: number, name: Series): void {
-    // Before reading `#counts`, because it may replace them.
+    // Find the bucket before reading `#counts`, because `#bucketOf` may replace `#counts`.
     const bucket = this.#bucketOf(timeMs);
     this.#counts[name][bucket]++;
   }

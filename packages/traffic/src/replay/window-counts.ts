@@ -1,13 +1,15 @@
 /**
  * Sums the cost of each client in sliding windows of several lengths at once, and keeps the maximum
- * of each. Exact, and independent of the engine, which it measures.
+ * of each sum. The sums are exact. They share no code with the limiter algorithms, because they
+ * measure what these algorithms admit.
  *
- * Each client has a list of times with costs, oldest first, and for each window a pointer to the
- * first node that still counts. Nodes that leave the longest window are freed. For each client:
+ * Each client has a linked list of times with costs, oldest first. For each window, a pointer
+ * refers to the first node that still counts. Nodes that leave the longest window are freed. A
+ * client's row has these words:
  *
- *     | newest | first, sum, most of window 0 | first, sum, most of window 1 | ...
+ *     | newest | window 0: first, sum, most | window 1: first, sum, most | ...
  *
- * Pointers are node numbers; 0 is none. Costs and sums have 32 bits until one of them needs more.
+ * Pointers are node numbers; 0 means no node. Costs and sums have 32 bits until a value needs more.
  */
 const CHUNK_BITS = 14;
 const CHUNK_MASK = (1 << CHUNK_BITS) - 1;
@@ -87,7 +89,7 @@ class Nodes {
 }
 
 export class WindowCounts {
-  /** Ascending. */
+  /** Window lengths, ascending. */
   readonly windowsMs: readonly number[];
   readonly #nodes = new Nodes();
   readonly #width: number;
@@ -96,7 +98,7 @@ export class WindowCounts {
   /** Number of windows still counted. */
   #counted: number;
 
-  /** With more than `mostHeld` nodes, the longest windows are dropped, down to one. */
+  /** With more than `mostHeld` nodes, each `add` drops the longest window, down to one window. */
   constructor(windowsMs: readonly number[], mostHeld = Number.POSITIVE_INFINITY) {
     this.windowsMs = [...windowsMs].sort((a, b) => a - b);
     this.#counted = this.windowsMs.length;
@@ -105,7 +107,7 @@ export class WindowCounts {
     this.#rows = new Uint32Array(FIRST_ROWS * this.#width);
   }
 
-  /** The windows still counted; the longest are dropped first. */
+  /** The window lengths still counted. The longest windows are dropped first. */
   get countedMs(): readonly number[] {
     return this.windowsMs.slice(0, this.#counted);
   }
@@ -120,7 +122,7 @@ export class WindowCounts {
     return this.#rows[this.#at(row, window) + MOST] ?? 0;
   }
 
-  /** Whether a sum has needed more than 32 bits. */
+  /** True if a sum has needed more than 32 bits. */
   get isWide(): boolean {
     return this.#rows instanceof Float64Array;
   }
@@ -129,7 +131,7 @@ export class WindowCounts {
     return row * this.#width + 1 + WINDOW_WORDS * window;
   }
 
-  /** Adds a cost at a time that is not before the client's last. */
+  /** Adds a cost. `timeMs` must not be before the previous `timeMs` of the client. */
   add(row: number, timeMs: number, cost = 1): void {
     while ((row + 1) * this.#width > this.#rows.length) {
       const Kind = this.isWide ? Float64Array : Uint32Array;
@@ -140,7 +142,7 @@ export class WindowCounts {
     const node = this.#append(row, timeMs, cost);
     this.#makeWide(row, cost);
     const rows = this.#rows;
-    // The longest window comes last, because it frees nodes that the others may point to.
+    // The longest window comes last, because it frees nodes: no shorter window refers to them then.
     for (let window = 0; window < this.#counted; window++) {
       const at = this.#at(row, window);
       if (rows[at] === 0) rows[at] = node;
@@ -151,7 +153,7 @@ export class WindowCounts {
     if (this.#nodes.held > this.#mostHeld && this.#counted > 1) this.#dropLongest();
   }
 
-  /** Widens the sums if the one of the longest window, which is the largest, would overflow. */
+  /** Widens the sums if the sum of the longest window, the largest sum, would overflow. */
   #makeWide(row: number, cost: number): void {
     const most = this.#rows[this.#at(row, this.#counted - 1) + SUM] + cost;
     if (isTooLarge(most, this.#rows)) this.#rows = new Float64Array(this.#rows);
@@ -172,7 +174,7 @@ export class WindowCounts {
     return node;
   }
 
-  /** Removes the nodes up to `sinceMs` from a window. The newest node never leaves: it is now. */
+  /** Removes the nodes up to `sinceMs` from a window. The newest node is always later. */
   #expire(at: number, sinceMs: number, isLongest: boolean): void {
     const nodes = this.#nodes;
     const rows = this.#rows;
@@ -183,7 +185,7 @@ export class WindowCounts {
     }
   }
 
-  /** Frees the nodes of all clients that only the longest window holds. */
+  /** Drops the longest window. For each client, frees the nodes that only this window contains. */
   #dropLongest(): void {
     this.#counted--;
     for (let row = 0; (row + 1) * this.#width <= this.#rows.length; row++) {

@@ -3,7 +3,7 @@
  * second, starting just before a window boundary. Shows the calls admitted per second and their sum
  * over the last window.
  */
-import { type AlgorithmName, definePolicy, memoryStore } from 'sluice';
+import { definePolicy, memoryStore, type WindowAlgorithmName } from 'sluice';
 import { countText, multipleText } from '../format.ts';
 import { Html, html, type Part, shape, tag } from './html.ts';
 import { number } from './scale.ts';
@@ -11,7 +11,7 @@ import { number } from './scale.ts';
 const LIMIT = 100;
 const WINDOW_S = 60;
 const SHOWN_S = 3 * WINDOW_S;
-/** A second before the first boundary. */
+/** The first call is one second before the first window boundary. */
 const FIRST_S = WINDOW_S - 1;
 
 export interface Second {
@@ -22,17 +22,17 @@ export interface Second {
 }
 
 /** Simulates a client that always takes all remaining capacity. */
-export function playGreedy(algorithm: AlgorithmName): readonly Second[] {
+export function playGreedy(algorithm: WindowAlgorithmName): readonly Second[] {
   const policy = definePolicy(algorithm, { limit: LIMIT, window: 1000 * WINDOW_S, algorithm });
   const params = policy.params!;
-  const space = memoryStore().open(policy);
+  const table = memoryStore().open(policy);
   const admitted: number[] = [];
   return Array.from({ length: SHOWN_S + 1 }, (_, second) => {
-    // An arbitrary clock-aligned window.
+    // Start at the boundary of an arbitrary clock-aligned window.
     const nowMs = 1000 * (100 * WINDOW_S + second);
-    const { remaining } = space.peekSync(params, 'client', 0, nowMs);
+    const { remaining } = table.peekSync(params, 'client', 0, nowMs);
     const cost = second < FIRST_S ? 0 : remaining;
-    if (cost > 0) space.takeSync(params, 'client', cost, nowMs);
+    if (cost > 0) table.takeSync(params, 'client', cost, nowMs);
     admitted.push(cost);
     const inWindow = admitted.slice(-WINDOW_S).reduce((sum, each) => sum + each, 0);
     return { admitted: cost, inWindow };
@@ -80,7 +80,7 @@ const line = (css: string, x1: number, y1: number, x2: number, y2: number): Html
 const text = (at: readonly [number, number], words: string, more: object = {}): Html =>
   tag('text', { x: number(at[0]), y: number(at[1]), ...more }, words);
 
-/** Step function, one second per step. */
+/** Returns the SVG path of a step function, one second per step. */
 const steps = (values: readonly number[]): string =>
   values
     .map(
@@ -124,11 +124,11 @@ const legend = (isOver: boolean): Part => [
   text([LEFT, 40], 'in the last minute', { class: 'is-true' }),
   isOver && text([LEFT + 118, 40], 'over the limit', { class: 'is-over' }),
   text([WIDTH - RIGHT, y(LIMIT) - 6], 'the limit', { 'text-anchor': 'end' }),
-  text([LEFT, CALLS_TOP - 8], 'calls let through, each second'),
+  text([LEFT, CALLS_TOP - 8], 'calls admitted per second'),
 ];
 
 /** Returns the picture as an SVG file with light and dark colours. */
-export function algorithmPicture(algorithm: AlgorithmName): string {
+export function algorithmPicture(algorithm: WindowAlgorithmName): string {
   const seconds = playGreedy(algorithm);
   const most = Math.max(...seconds.map(({ inWindow }) => inWindow));
   const area = `${steps(seconds.map(({ inWindow }) => inWindow))}V${BASE}H${LEFT}Z`;

@@ -1,4 +1,4 @@
-/** Bars in table cells, and bars as multiples of a limit. */
+/** Draws bars in table cells, and bar charts of multiples of a limit. */
 
 import { percentText } from '../format.ts';
 import { type Html, type Part, shape, tag } from './html.ts';
@@ -40,10 +40,10 @@ export interface BarGroup {
 
 const ROW = 50;
 const BAR = 12;
-/** Share of the width of the longest bar; the rest is for its label. */
-const LONGEST = 0.78;
+/** Share of the width for the longest bar. The rest is for its label. */
+const LONGEST = 0.7;
 
-/** Chart of multiples of a limit, with a line at the limit. */
+/** Draws a chart of multiples of a limit, with a line at the limit. */
 export function multipleChart(id: string, title: string, groups: readonly BarGroup[]): Html {
   const all = groups.flatMap(({ bars }) => bars.map(({ multiple }) => multiple));
   const end = Math.max(2, Math.ceil(Math.max(...all)));

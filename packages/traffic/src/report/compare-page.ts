@@ -71,19 +71,19 @@ function worstPart({ algorithms, limit, windowMs }: CompareResult): Html {
   ]);
   const columns = [
     { heading: 'algorithm', kind: 'time' },
-    { heading: 'this log', kind: 'number' },
+    { heading: 'most', kind: 'number' },
     { heading: 'client', kind: 'name' },
-    { heading: 'schedule of the attacker', kind: 'time' },
+    { heading: 'schedule of the attacker' },
   ] as const;
   const remark = `No window of ${windowText(windowMs)} may contain more than ${countText(limit)}.`;
-  const list = table('worst-windows', columns, rows);
+  const list = table('worst-windows', columns, rows, true);
   const beside = tag('div', { class: 'beside' }, tag('div', {}, names, chart), list);
   return part('Fullest window', remark, beside);
 }
 
 const NUMBERS = [
   ...['admitted', 'denied', 'clients denied', 'false admits', 'false denials', 'wrong'],
-  ...['bytes per key', 'largest'],
+  ...['bytes per key', 'largest key'],
 ];
 
 function decisionPart({ algorithms, requests }: CompareResult): Html {
@@ -99,14 +99,16 @@ function decisionPart({ algorithms, requests }: CompareResult): Html {
     countText(each.memory.mostBytes),
   ]);
   const numbers = NUMBERS.map((heading) => ({ heading, kind: 'number' }) as const);
-  const remark = 'Wrong decisions are those that differ from sliding-log, which is exact.';
+  const remark =
+    'Wrong decisions are those that differ from sliding-log, which is exact. bytes per key: mean ' +
+    'and largest state of a client in the memory store, computed from its layout.';
   const list = table('decisions', [{ heading: 'algorithm', kind: 'time' }, ...numbers], rows);
   return part('Decisions', remark, list);
 }
 
 const COSTS = ['admitted', 'denied', 'false admits', 'false denials', 'wrong'];
 
-/** The decisions in units of cost. */
+/** Returns the table of decisions in units of cost, if the log has costs. */
 function costPart({ algorithms, costs: all }: CompareResult): Part {
   if (all === undefined) return undefined;
   const rows = algorithms.flatMap(({ algorithm, costs }) => {
@@ -121,17 +123,17 @@ function costPart({ algorithms, costs: all }: CompareResult): Part {
     requestsAboveLimit === 0
       ? ''
       : ` ${counted(requestsAboveLimit, 'request')} with a cost above the limit, always denied.`;
-  const list = table('costs', [{ heading: 'algorithm', kind: 'time' }, ...numbers], rows);
+  const list = table('costs', [{ heading: 'algorithm', kind: 'time' }, ...numbers], rows, true);
   return part('Decisions by cost', `The limit counts cost.${aboveLimit}`, list);
 }
 
-/** One chart per algorithm, all with the same scale. */
+/** Returns one chart of denials per algorithm, all with the same scale. */
 function timePart({ algorithms, timeline }: CompareResult): Html {
   const buckets = bucketsOf(timeline);
   const all = buckets.flatMap((counts) => algorithms.map(({ algorithm }) => counts[algorithm]));
   const end = niceEnd(Math.max(0, ...all));
   const charts = algorithms.map(({ algorithm, denied }) => [
-    tag('h3', {}, algorithm, ' ', soft(denied === 0 ? 'none' : countText(denied))),
+    tag('h3', {}, algorithm, ' ', soft(`${denied === 0 ? 'none' : countText(denied)} denied`)),
     denied > 0 &&
       timeChart({
         id: `denied-by-${algorithm}`,
@@ -144,7 +146,7 @@ function timePart({ algorithms, timeline }: CompareResult): Html {
         end,
       }),
   ]);
-  return part('Denied over time', `1 column = ${windowText(timeline.bucketMs)}`, charts);
+  return part('Denied over time', `Denied requests per ${windowText(timeline.bucketMs)}.`, charts);
 }
 
 export function comparePage(result: CompareResult, extras: ReportExtras): string {

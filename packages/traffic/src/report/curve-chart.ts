@@ -31,7 +31,7 @@ const WIDTH = 1000;
 const MARK_LINE = 15;
 /** Minimum distance of the labels below the plot, as a share of the width. */
 const MARK_APART = 0.12;
-/** Marks right of this have their label on the left. */
+/** A mark at a position above this share of the width has its label on the left. */
 const RIGHT = 0.6;
 
 export function curveChart({ id, title, points, marks }: Curve): Html {
@@ -53,7 +53,7 @@ export function curveChart({ id, title, points, marks }: Curve): Html {
   );
 }
 
-/** A nested SVG that stretches to the full width. */
+/** Draws the curve in a nested SVG that stretches to the full width. */
 function plot(
   points: Curve['points'],
   place: (limit: number) => number,
@@ -88,7 +88,7 @@ function curveMark({ limit, name }: CurveMark, at: number, row: number, base: nu
   ];
 }
 
-/** Labels of round limits below the plot. */
+/** Draws labels of round limits below the plot. */
 function limitMarks(
   least: number,
   most: number,

@@ -26,7 +26,7 @@ function about({ atMs, policy, algorithm, capacity, ...params }: Explanation): P
   return [`${exactTimeText(atMs)}, under `, name, `${limitText(params)}${burst}, ${algorithm}`];
 }
 
-/** Tokens in a bucket, rounded down so that too few never look like enough. */
+/** Formats tokens in a bucket, rounded down: 0.9999 tokens must not be shown as 1. */
 const tokensText = (tokens: number): string => countText(Math.floor(1000 * tokens) / 1000);
 
 function decisionTiles(explained: Explanation): Html {
@@ -99,7 +99,7 @@ function sumPart(explained: Explanation): Html {
       : `in ${durationText(ms)}, at ${timeTextBeside(explained.atMs + ms, explained.atMs)}`;
   const rows = [
     ...(explained.hasCosts ? [['cost', countText(cost)]] : []),
-    ['used', usedText],
+    ['state', usedText],
     ['comparison', tag('b', {}, sumText)],
     ...(allowed || freesText === '' ? [] : [['frees', freesText]]),
     ...(allowed
@@ -127,7 +127,7 @@ function sumPart(explained: Explanation): Html {
   );
 }
 
-/** Newest first. */
+/** Returns the table of requests, newest first. */
 function requestPart({ requests, atMs, hasCosts }: Explanation): Part {
   if (requests.length === 0) return undefined;
   const rows = requests

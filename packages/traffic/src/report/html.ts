@@ -16,7 +16,7 @@ const ESCAPES: Readonly<Record<string, string>> = {
 
 const MAX_TEXT_LENGTH = 300;
 
-/** Cuts and escapes untrusted text. */
+/** Truncates and escapes untrusted text. */
 function escaped(text: string): string {
   const cut = text.length > MAX_TEXT_LENGTH ? `${text.slice(0, MAX_TEXT_LENGTH - 1)}…` : text;
   return visible(cut).replace(/[&<>"']/g, (each) => ESCAPES[each]);
@@ -39,10 +39,10 @@ const start = (name: string, attributes: Attributes): string =>
     .map(([key, value]) => ` ${key}="${textOf(value)}"`)
     .join('')}`;
 
-/** An element with content. */
+/** Returns an element with content. */
 export const tag = (name: string, attributes: Attributes, ...parts: readonly Part[]): Html =>
   new Html(`${start(name, attributes)}>${textOf(parts)}</${name}>`);
 
-/** An empty SVG element. */
+/** Returns an SVG element without content. */
 export const shape = (name: string, attributes: Attributes): Html =>
   new Html(`${start(name, attributes)}/>`);

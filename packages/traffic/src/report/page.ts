@@ -1,10 +1,10 @@
-/** The frame of all reports, with tiles and tables. */
+/** The page layout of all reports, with tiles and tables. */
 import { createHash } from 'node:crypto';
 import { counted, countText, dateTimeText, percentText, shortCount } from '../format.ts';
 import { Html, html, type Part, tag } from './html.ts';
 import { STYLE } from './style.ts';
 
-/** A threshold and its result. */
+/** A threshold such as `--max-denied-clients`, the number denied, and whether it is met. */
 export interface Judgement {
   readonly flag: string;
   readonly most: string;
@@ -24,7 +24,7 @@ export interface ReportExtras {
     readonly requests?: number;
     readonly unreliable?: boolean;
     readonly early?: number;
-    /** Where costs come from, if a request has one or a cost column was given. */
+    /** Columns of the costs. Undefined if no request has a cost and no cost column was given. */
     readonly costs?: {
       readonly columns: readonly string[];
       readonly refused: number;
@@ -45,7 +45,7 @@ interface Period {
 }
 
 export interface Page {
-  /** `plan` */
+  /** Name of the command, such as `plan`. */
   readonly kind: string;
   readonly headline: string;
   readonly lead: Part;
@@ -54,8 +54,8 @@ export interface Page {
 
 const hash = createHash('sha256').update(STYLE).digest('base64');
 
-/** Allows this style and nothing else: no scripts, no external resources. */
-const POLICY = [
+/** Content Security Policy that allows only this style: no scripts, no external resources. */
+const CONTENT_SECURITY_POLICY = [
   "default-src 'none'",
   `style-src 'sha256-${hash}'`,
   "base-uri 'none'",
@@ -69,7 +69,7 @@ export function pageText({ kind, headline, lead, body }: Page): string {
 <html lang="en">
 <head>
 <meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="${new Html(POLICY)}">
+<meta http-equiv="Content-Security-Policy" content="${new Html(CONTENT_SECURITY_POLICY)}">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="referrer" content="no-referrer">
 <title>sluice ${kind}: ${headline}</title>
@@ -95,14 +95,14 @@ export const soft = (text: string): Html => tag('span', { class: 'soft' }, text)
 
 const MAX_PATHS = 3;
 
-/** The period, the log and its problems. */
+/** Returns the lead with the period, the log and its problems. */
 export function leadOf({ firstMs, lastMs }: Period, extras: ReportExtras): Part {
   const isEmpty = firstMs === undefined || lastMs === undefined;
   const period = isEmpty ? 'no requests' : `${dateTimeText(firstMs)} to ${dateTimeText(lastMs)}`;
   return lead(period, extras);
 }
 
-/** The subject, the log and its problems. */
+/** Returns the lead with the subject, the log and its problems. */
 export function lead(about: Part, { log, missingHeaders }: ReportExtras): Part {
   const missing = (missingHeaders ?? []).join(', ');
   return [
@@ -134,7 +134,7 @@ export function lead(about: Part, { log, missingHeaders }: ReportExtras): Part {
   ];
 }
 
-/** Shown first: the numbers below cannot be trusted. */
+/** Returns the warning above all others: the numbers of the report are unreliable. */
 function unreliableNote({ late, early = 0, requests = 0 }: NonNullable<ReportExtras['log']>): Html {
   const share = percentText(late + early, requests);
   const lines = `${countText(late + early)} of ${countText(requests)} lines (${share})`;
@@ -146,7 +146,7 @@ function unreliableNote({ late, early = 0, requests = 0 }: NonNullable<ReportExt
   );
 }
 
-/** The cost columns, and how many lines have an invalid cost. */
+/** Returns a note with the cost columns and the number of lines with an invalid cost. */
 function costNote({
   columns,
   refused,
@@ -171,7 +171,7 @@ function pathNames(paths: readonly string[]): Part {
   return [names, more];
 }
 
-/** The thresholds and their results. */
+/** Returns a line for each threshold and its result. */
 export const thresholdsOf = ({ thresholds = [] }: ReportExtras): Part =>
   thresholds.map(({ flag, most, what, denied, of, ok }) => {
     const found = `${countText(denied)} of ${countText(of)} ${what} (${percentText(denied, of)})`;
@@ -185,12 +185,14 @@ export interface Tile {
   readonly name: string;
 }
 
-/** Tile of a cost: abbreviated, with the full number below. */
-export const costTile = (id: string, cost: number, name: string): Tile => ({
-  id,
-  value: shortCount(cost),
-  name: `${name}, ${countText(cost)}`,
-});
+/** Costs from here on are abbreviated in tiles. */
+const LARGE_COST = 10_000_000;
+
+/** Returns the tile of a cost. A large cost is abbreviated, with the full number below. */
+export const costTile = (id: string, cost: number, name: string): Tile =>
+  cost < LARGE_COST
+    ? { id, value: countText(cost), name }
+    : { id, value: shortCount(cost), name: `${name}, ${countText(cost)}` };
 
 export const tiles = (all: readonly Tile[]): Html =>
   tag(
@@ -209,31 +211,38 @@ export interface Column {
 /** Maximum number of rows of a table. */
 export const MAX_ROWS = 60;
 
+/** A phone has no room for more columns: it shows each row as a block, with the headings. */
+const MAX_PHONE_COLUMNS = 6;
+
 export function table(
   id: string,
   columns: readonly Column[],
   rows: readonly (readonly Part[])[],
+  isWide = columns.length > MAX_PHONE_COLUMNS,
 ): Html {
   const headings = columns.map(({ heading, kind }) =>
     tag('th', { class: kind === 'number' && kind }, heading),
   );
   const lines = rows.slice(0, MAX_ROWS).map((row) => {
-    const cells = row.map((cell, at) => tag('td', { class: columns[at].kind }, cell));
+    const cells = row.map((cell, at) => {
+      const { kind, heading } = columns[at];
+      return tag('td', { class: kind, 'data-heading': isWide && heading }, cell);
+    });
     return html`${tag('tr', {}, cells)}\n`;
   });
   const omitted = rows.length - lines.length;
   const head = tag('thead', {}, tag('tr', {}, headings));
-  const whole = tag('table', { id }, head, tag('tbody', {}, lines));
+  const whole = tag('table', { id, class: isWide && 'wide' }, head, tag('tbody', {}, lines));
   const more = omitted > 0 && note(`and ${countText(omitted)} more`);
   return html`${tag('div', { class: 'scroll' }, whole)}${more}`;
 }
 
-/** Untrusted names are cut to this length. */
+/** Untrusted names are truncated to this length. */
 const MAX_NAME_LENGTH = 80;
 
 export const nameText = (name: string, most = MAX_NAME_LENGTH): string =>
   name.length > most ? `${name.slice(0, most - 1)}…` : name;
 
-/** A section with a heading. */
+/** Returns a section with a heading. */
 export const part = (title: string, remark: Part, ...body: readonly Part[]): Html =>
   html`${tag('section', {}, tag('h2', {}, title), remark !== undefined && note(remark), body)}\n`;

@@ -96,13 +96,13 @@ function timePart({ timeline, policies, against }: PlanResult): Html {
       return parts.join(', ');
     },
   });
-  return part('Traffic', `1 column = ${windowText(timeline.bucketMs)}`, legend(names), chart);
+  return part('Traffic', `Requests per ${windowText(timeline.bucketMs)}.`, legend(names), chart);
 }
 
 const impactCells = ({ requests, clients, ordinaryClients }: Impact): readonly Part[] =>
   [requests, clients, ordinaryClients].map(countText);
 
-const IMPACT_COLUMNS = ['requests', 'clients', 'ordinary'].map(
+const IMPACT_COLUMNS = ['requests denied', 'clients denied', 'of them ordinary'].map(
   (heading) => ({ heading, kind: 'number' }) as const,
 );
 
@@ -121,19 +121,25 @@ function policyPart(policies: readonly PolicyReport[], hasCosts: boolean): Html 
     { heading: 'policy', kind: 'name' } as const,
     { heading: 'limit', kind: 'time' } as const,
     { heading: 'algorithm', kind: 'time' } as const,
-    { heading: 'denied', kind: 'bars' } as const,
+    { heading: '', kind: 'bars' } as const,
     ...IMPACT_COLUMNS,
   ];
-  const remark = 'Several policies may deny the same request.';
-  const whole = hasCosts ? `${remark} ${COST_REMARK}` : remark;
-  return part('By policy', whole, table('policies', columns, rows));
+  const remarks = [
+    ...(policies.length > 1 ? ['Several policies may deny the same request.'] : []),
+    ...(hasCosts ? [COST_REMARK] : []),
+  ];
+  return part(
+    'By policy',
+    remarks.length === 0 ? undefined : remarks.join(' '),
+    table('policies', columns, rows),
+  );
 }
 
 const MAX_NAMED = 3;
-/** A long path beside numbers must not make its row high. */
+/** Longer paths are truncated, so that the rows of a table stay low. */
 const MAX_LISTED_LENGTH = 40;
 
-/** Lists counts; with ≥ if details were dropped because too many clients were denied. */
+/** Lists counts. A count is a lower bound, with ≥, if details of the client were dropped. */
 function named(all: readonly NamedCount[], isWhole: boolean): Part {
   const shown = all.slice(0, MAX_NAMED);
   const left = all.length - shown.length;
@@ -148,7 +154,7 @@ function named(all: readonly NamedCount[], isWhole: boolean): Part {
 
 const CLIENT_COLUMNS = [
   { heading: 'client', kind: 'name' },
-  { heading: 'share denied', kind: 'bars' },
+  { heading: 'denied, allowed', kind: 'bars' },
   { heading: 'requests', kind: 'number' },
   { heading: 'denied', kind: 'number' },
   { heading: 'share', kind: 'number' },
@@ -193,7 +199,7 @@ function routePart({ topRoutes, denied }: PlanResult): Html {
   return part('Denied routes', undefined, table('routes', columns, rows));
 }
 
-/** ` 20 of 1,234 are listed.` if the list is incomplete. */
+/** Returns ` 20 of 1,234 are listed.` if the list is incomplete, otherwise an empty string. */
 const listed = (clients: readonly ClientReport[], impact: Impact): string =>
   clients.length < impact.clients
     ? ` ${countText(clients.length)} of ${countText(impact.clients)} are listed.`

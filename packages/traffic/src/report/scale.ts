@@ -1,22 +1,22 @@
 /**
- * Shared parts of charts. Horizontal positions are percentages and vertical ones pixels, so that
- * charts fill the width while text keeps its size.
+ * Shared parts of charts. Horizontal positions are percentages and vertical positions are pixels,
+ * so that charts fill the width while text keeps its size.
  */
 
 import { axisTimeText, shortCount } from '../format.ts';
 import { Html, type Part, shape, tag } from './html.ts';
 
-/** Default height of a plot. */
+/** Default height of a plot, in pixels. */
 export const PLOT = 168;
-/** Space above it, for the number of the highest line. */
+/** Space above the plot, for the number of the highest line. */
 export const TOP = 16;
-/** Space below it, for the labels. */
+/** Space below the plot, for the labels. */
 export const AXIS = 22;
 
 export const number = (value: number): string => String(Number(value.toFixed(3)));
 export const across = (part: number): string => `${number(100 * part)}%`;
 
-/** Not escaped or cut: it consists of numbers. */
+/** Returns an SVG path without escaping or truncation, because the steps have no user text. */
 export const pathData = (steps: readonly string[]): Html => new Html(steps.join(''));
 
 const ROUND = [1, 2, 3, 4, 5, 6, 8, 10];
@@ -30,7 +30,7 @@ export function niceEnd(most: number): number {
 
 export type SeriesClass = 'allowed' | 'denied' | 'shadow' | 'current' | 'gone';
 
-/** Legend with a sample of each series. */
+/** Returns a legend with a sample of each series. */
 export const legend = (all: readonly (readonly [SeriesClass, string])[]): Html =>
   tag(
     'ul',
@@ -44,10 +44,10 @@ export const legend = (all: readonly (readonly [SeriesClass, string])[]): Html =
     }),
   );
 
-/** Grid lines; none at half of an odd number. */
+/** Returns the positions of grid lines. An odd number has no line at its half. */
 const partsOf = (end: number): readonly number[] => (end % 2 === 0 ? [0.5, 1] : [1]);
 
-/** Horizontal lines at half and full height, and the base line. */
+/** Draws horizontal lines at half and full height, and the base line. */
 export function gridLines(end: number, height: number, top = TOP): Part {
   const line = (css: string, y: number): Html =>
     shape('line', { class: css, x2: '100%', y1: number(y), y2: number(y) });
@@ -55,7 +55,7 @@ export function gridLines(end: number, height: number, top = TOP): Part {
   return [lines, line('edge', top + height)];
 }
 
-/** The numbers left of the plot; the class `chart` reserves the space. */
+/** Draws the numbers left of the plot, in space that the class `chart` reserves. */
 export const gridNumbers = (end: number, height: number, top = TOP): Part =>
   partsOf(end).map((part) => {
     const y = number(top + height * (1 - part) + 4);
@@ -64,15 +64,32 @@ export const gridNumbers = (end: number, height: number, top = TOP): Part =>
 
 const DAY_MS = 86_400_000;
 
-/** Positions of the time labels: few enough for a phone, fewer if they have dates. */
-const marksOf = (lineMs: number): readonly number[] =>
-  lineMs > DAY_MS ? [0, 1 / 2, 1] : [0, 1 / 3, 2 / 3, 1];
+/** Steps between time labels that are round on a clock. */
+const STEPS_MS = [
+  ...[1, 2, 5, 10, 20, 50, 100, 200, 500],
+  ...[1, 2, 5, 10, 15, 20, 30].map((seconds) => 1000 * seconds),
+  ...[1, 2, 5, 10, 15, 20, 30].map((minutes) => 60_000 * minutes),
+  ...[1, 2, 3, 4, 6, 8, 12].map((hours) => 3_600_000 * hours),
+  ...[1, 2, 7, 14, 28, 91, 182, 364].map((days) => DAY_MS * days),
+];
+
+/** Returns the positions of the time labels. Few fit on a phone, and fewer if they have dates. */
+function marksOf(startMs: number, lineMs: number): readonly number[] {
+  const most = lineMs > DAY_MS ? 3 : 4;
+  const placesOf = (stepMs: number): readonly number[] => {
+    const firstMs = Math.ceil(startMs / stepMs) * stepMs;
+    const count = Math.max(0, Math.floor((startMs + lineMs - firstMs) / stepMs) + 1);
+    return Array.from({ length: count }, (_, at) => (firstMs + at * stepMs - startMs) / lineMs);
+  };
+  const stepMs = STEPS_MS.find((step) => lineMs / step < most + 1 && placesOf(step).length <= most);
+  return stepMs === undefined ? [0, 1] : placesOf(stepMs);
+}
 
 export const anchorOf = (part: number): 'start' | 'middle' | 'end' =>
   part < 0.05 ? 'start' : part > 0.95 ? 'end' : 'middle';
 
 export const timeMarks = (startMs: number, lineMs: number, y: number): Part =>
-  marksOf(lineMs).map((part) =>
+  marksOf(startMs, lineMs).map((part) =>
     tag(
       'text',
       { x: across(part), y, 'text-anchor': anchorOf(part) },

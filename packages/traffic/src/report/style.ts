@@ -38,7 +38,7 @@ section {
 }
 .tiles { display: grid; grid-template-columns: repeat(auto-fit, minmax(150px, 1fr)); gap: 12px; }
 .tiles section { margin: 0; padding: 12px 16px; }
-.tiles b { display: block; font-size: 24px; line-height: 1.3; font-variant-numeric: tabular-nums; }
+.tiles b { display: block; font-size: 22px; line-height: 1.3; font-variant-numeric: tabular-nums; }
 .tiles span { color: var(--soft); font-size: 13px; }
 .beside { display: grid; grid-template-columns: minmax(0, 1fr) minmax(0, 1fr); gap: 8px 28px; }
 /* Wide content scrolls; a shadow at the edge shows that there is more. */
@@ -91,7 +91,7 @@ details { border-top: 1px solid var(--line); padding: 10px 0 4px; }
 summary { cursor: pointer; font-weight: 600; }
 pre { background: var(--page); border-radius: 8px; padding: 12px 14px; overflow-x: auto; }
 pre { font-size: 13px; margin: 8px 0 0; }
-footer { color: var(--soft); font-size: 13px; margin: 20px 4px 0; }
+footer { color: var(--soft); font-size: 13px; margin: 20px 0 0; }
 @media (max-width: 720px) {
   main { padding: 16px 12px 32px; }
   h1 { font-size: 21px; }
@@ -102,6 +102,19 @@ footer { color: var(--soft); font-size: 13px; margin: 20px 4px 0; }
   td.name div { white-space: nowrap; }
   .tiles { grid-template-columns: repeat(2, minmax(0, 1fr)); gap: 8px; }
   .tiles b { font-size: 20px; }
+  th.number { white-space: normal; }
+  pre { white-space: pre-wrap; }
+  .wide, .wide tbody { display: block; }
+  .wide thead { display: none; }
+  .wide tr { display: flex; flex-wrap: wrap; gap: 4px 18px; padding: 10px 0; }
+  .wide tr { border-bottom: 1px solid var(--line); }
+  .wide tr:last-child { border-bottom: 0; }
+  .wide td { border: 0; padding: 0; text-align: left; min-width: 0; }
+  .wide td:first-child { flex: 1 0 100%; font-weight: 600; }
+  .wide td:not(:first-child)::before { content: attr(data-heading); display: block; }
+  .wide td::before { color: var(--soft); font: 12px/1.5 system-ui, sans-serif; }
+  .wide .bars { flex: 1 0 100%; }
+  .wide td.name div { white-space: normal; }
 }
 @media print {
   body { background: none; }

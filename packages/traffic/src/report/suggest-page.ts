@@ -2,7 +2,6 @@
 
 import { counted, countText, limitText, percentText, windowText } from '../format.ts';
 import type { LimitReport, SuggestResult, WindowReport } from '../replay/suggest.ts';
-import { cellBar } from './bars.ts';
 import { curveChart } from './curve-chart.ts';
 import { type Html, html, type Part, tag } from './html.ts';
 import {
@@ -28,7 +27,7 @@ const LIMIT_COLUMNS = [
   { heading: 'share', kind: 'number' },
 ] as const;
 
-/** One more column with costs, so that the headings are shorter. */
+/** Columns for a log with costs. The headings are shorter, because there is one more column. */
 const COST_COLUMNS = [
   ...LIMIT_COLUMNS.slice(0, 3),
   { heading: 'requests', kind: 'number' },
@@ -66,14 +65,12 @@ function windowBody(window: WindowReport): Html {
   return tag('div', { class: 'beside' }, tag('div', {}, chart), tag('div', {}, list));
 }
 
-function overviewPart({ windows, clients }: SuggestResult): Html {
-  const most = Math.max(1, ...windows.map(deniedBy));
+function overviewPart({ windows, clients, costs }: SuggestResult): Html {
   const rows = windows.map((each) => [
     windowText(each.windowMs),
     countText(each.peak),
     countText(each.knee),
     tag('b', {}, countText(each.proposed)),
-    cellBar(deniedBy(each), most),
     countText(deniedBy(each)),
     percentText(deniedBy(each), clients),
   ]);
@@ -82,14 +79,14 @@ function overviewPart({ windows, clients }: SuggestResult): Html {
     { heading: 'peak', kind: 'number' },
     { heading: 'knee', kind: 'number' },
     { heading: 'proposed', kind: 'number' },
-    { heading: 'denied', kind: 'bars' },
-    { heading: 'clients', kind: 'number' },
+    { heading: 'clients denied', kind: 'number' },
     { heading: 'share', kind: 'number' },
   ] as const;
+  const peak = costs === undefined ? 'the most requests' : 'the highest cost';
   const remark =
-    'peak: the most requests of one client in a window. knee: the limit above which a higher ' +
-    'limit helps few more clients. proposed: twice the knee, or the limit that denies at most 1% ' +
-    'of the clients if that is higher, rounded up.';
+    `peak: ${peak} of one client in a window. knee: the limit above which a higher limit helps ` +
+    'few more clients. proposed: twice the knee, or the limit that denies at most 1% of the ' +
+    'clients if that is higher, rounded up.';
   return part('All windows', remark, table('windows', columns, rows));
 }
 
@@ -122,7 +119,10 @@ export function suggestPage(result: SuggestResult, extras: ReportExtras): string
   const chosen = windows.find(({ windowMs }) => windowMs === proposed.windowMs) ?? windows[0];
   const others = windows.filter((each) => each !== chosen);
   const deniedClients = `${countText(deniedBy(chosen))} of ${counted(clients, 'client')}`;
-  const curve = 'Number of clients that each limit would deny at least once. Logarithmic scale.';
+  const curve =
+    'Clients that each limit would deny at least once (vertical), by limit (horizontal, ' +
+    'logarithmic scale).';
+  const most = costs === undefined ? 'most requests' : 'highest cost';
   const remark = costs === undefined ? curve : `${curve} ${COST_REMARK}`;
   return pageText({
     kind: 'suggest',
@@ -130,10 +130,18 @@ export function suggestPage(result: SuggestResult, extras: ReportExtras): string
     lead: [leadOf(result, extras), extras.advice !== undefined && tag('p', {}, extras.advice)],
     body: [
       tiles([
-        { id: 'proposed', value: limitText(proposed), name: 'proposed' },
+        {
+          id: 'proposed',
+          value: limitText(proposed),
+          name: costs === undefined ? 'proposed' : 'proposed, in units of cost',
+        },
         { id: 'requests', value: countText(requests), name: 'requests' },
         { id: 'clients', value: countText(clients), name: 'clients' },
-        { id: 'peak', value: countText(chosen.peak), name: 'peak of one client' },
+        {
+          id: 'peak',
+          value: countText(chosen.peak),
+          name: `${most} of one client in ${windowText(chosen.windowMs)}`,
+        },
         ...(costs === undefined
           ? []
           : [

@@ -1,4 +1,4 @@
-/** Stacked columns over time, with tooltips. */
+/** Draws a chart of stacked columns over time, with tooltips. */
 
 import { dateTimeText, windowText } from '../format.ts';
 import type { TimelineData } from '../replay/timeline.ts';
@@ -29,9 +29,9 @@ export interface TimeChart<Series extends string> {
   readonly id: string;
   readonly title: string;
   readonly data: TimelineData<Series>;
-  /** Bottom first. */
+  /** Layers of a column, bottom first. */
   readonly layers: readonly Layer<Series>[];
-  /** A line over the columns. */
+  /** Returns the value of a line over the columns. */
   readonly line?: (counts: Counts<Series>) => number;
   readonly tooltip: (counts: Counts<Series>) => string;
   readonly height?: number;
@@ -49,7 +49,7 @@ export function bucketsOf<Series extends string>({
   return Array.from({ length: series[names[0]].length }, (_, at) => counts(at));
 }
 
-/** Columns wider than this share have gaps. */
+/** Columns wider than this share of the chart have gaps between them. */
 const GAP_ABOVE = 1 / 60;
 
 export function timeChart<Series extends string>(chart: TimeChart<Series>): Html {
@@ -81,7 +81,7 @@ function column<Series extends string>(
 ): Part {
   const width = 1 / all;
   const x = across(at * width);
-  // Columns without gaps overlap a little, so that no line shows between them.
+  // Columns without gaps overlap by 2 %, so that no line is visible between them.
   const drawn = width > GAP_ABOVE ? 0.82 * width : 1.02 * width;
   let y = TOP + height;
   const parts = layers.map(({ css, of }) => {
@@ -97,7 +97,7 @@ function column<Series extends string>(
   return tag('g', {}, tag('title', {}, text), hit, parts);
 }
 
-/** A nested SVG that stretches to the width of the columns. */
+/** Draws a step line in a nested SVG that stretches to the width of the columns. */
 function stepLine(values: readonly number[], end: number, height: number): Html {
   const steps = values.map((value, at) => {
     const y = number(height * (1 - value / end));

@@ -1,6 +1,6 @@
 /**
- * Draws the window of an algorithm: a tick per request, its height the number or cost of requests
- * at that time, and shaded zones for the time that counts.
+ * Draws the window of an algorithm. Each request is a tick, whose height is the number or the cost
+ * of requests at that time. The time that counts is shaded.
  */
 
 import { countText, percentText, timeTextBeside } from '../format.ts';
@@ -8,10 +8,11 @@ import { describeExplanation, type Explanation } from '../replay/explain.ts';
 import { type Html, type Part, shape, tag } from './html.ts';
 import { AXIS, across, number, type SeriesClass, timeMarks } from './scale.ts';
 
+/** A shaded time range. */
 interface Zone {
   readonly fromMs: number;
   readonly toMs: number;
-  /** Share of its cost that counts, from 0 to 1. */
+  /** Share of the cost in this range that counts, from 0 to 1. */
   readonly weight: number;
   readonly name?: string;
 }
@@ -26,12 +27,12 @@ interface Scene {
   readonly toMs: number;
   readonly zones: readonly Zone[];
   readonly marks: readonly Mark[];
-  /** Whether an admission at that time still counts. */
+  /** Returns true if an admission at that time still counts. */
   readonly counts: (timeMs: number) => boolean;
 }
 
-/** Time shown beside the window, as a share of it. */
-const BESIDE = 0.2;
+/** Time shown before the window, as a share of the window. A quarter of it is shown after. */
+const SHARE_BEFORE = 0.2;
 
 function sceneOf(explained: Explanation): Scene {
   const { atMs, windowMs, retryAfterMs } = explained;
@@ -41,8 +42,8 @@ function sceneOf(explained: Explanation): Scene {
   const retry = hasRetry ? [{ timeMs: atMs + retryAfterMs, name: 'fits' }] : [];
   const lastMs = hasRetry ? atMs + retryAfterMs : atMs;
   const scene = (zones: readonly Zone[], marks: readonly Mark[]): Scene => ({
-    fromMs: (zones[0]?.fromMs ?? atMs - windowMs) - BESIDE * windowMs,
-    toMs: Math.max(zones.at(-1)?.toMs ?? atMs, lastMs) + (BESIDE * windowMs) / 4,
+    fromMs: (zones[0]?.fromMs ?? atMs - windowMs) - SHARE_BEFORE * windowMs,
+    toMs: Math.max(zones.at(-1)?.toMs ?? atMs, lastMs) + (SHARE_BEFORE * windowMs) / 4,
     zones,
     marks: [...marks, current, ...retry],
     counts: (timeMs) => timeMs >= description.countsFromMs,
@@ -73,10 +74,10 @@ interface Tick {
   denied: number;
 }
 
-/** More ticks would overlap, so they are merged. */
+/** If there are more ticks, ticks are merged, because they would overlap. */
 const MAX_TICKS = 600;
 
-/** Requests by time; for a running service only its entries are known. */
+/** Returns the requests by time. For a running service, only the entries of the key are known. */
 function ticksOf({ requests, entries, atMs }: Explanation, { fromMs, toMs }: Scene): Tick[] {
   const known = entries.map((each) => ({ timeMs: Math.min(each.atMs, atMs), cost: each.cost }));
   const all =
@@ -106,10 +107,10 @@ const DENIED = 42;
 const NAMES = 20;
 const MIN_HEIGHT = 5;
 const TICK = 2;
-/** Marks right of this have their label on the left. */
-const RIGHT = 0.55;
+/** A mark at a position above this share of the width has its label on the left. */
+const RIGHT = 0.45;
 
-/** Whether the times of single requests are known. */
+/** Returns true if the times of single requests are known. */
 export const hasTicks = ({ requests, entries }: Explanation): boolean =>
   requests.length + entries.length > 0;
 
@@ -148,7 +149,7 @@ export function windowPicture(explained: Explanation): Html {
     shape('line', { class: 'grid', x2: '100%', y1: bottom, y2: bottom }),
     marks.map(({ timeMs }, row) => markLine(place(timeMs), row, bottom)),
     ticks,
-    // Text comes last, so that no line crosses it.
+    // Draw text last, so that no line crosses it.
     marks.map((mark, row) => markName(mark, place(mark.timeMs), row, explained.atMs)),
     zones.map((zone) => zoneName(zone, place, bottom)),
     timeMarks(fromMs, toMs - fromMs, bottom + 16),
@@ -163,7 +164,7 @@ function tickText({ timeMs, admitted, denied }: Tick, atMs: number): string {
   return `${timeTextBeside(timeMs, atMs)}: ${parts.join(', ')}`;
 }
 
-/** The opacity follows the weight. */
+/** Draws a zone whose opacity increases with its weight. */
 function zoneShape(
   { fromMs, toMs, weight }: Zone,
   place: (timeMs: number) => number,
@@ -199,19 +200,19 @@ function markName(mark: Mark, at: number, row: number, atMs: number): Html {
 }
 
 export interface SumBar {
-  /** Cost that counts already, and the cost of this request. */
+  /** Cost used before this request. */
   readonly used: number;
   readonly cost: number;
   readonly most: number;
   readonly isOver: boolean;
-  /** `the limit, 30` */
+  /** Label such as `limit, 30`. */
   readonly name: string;
 }
 
 const BAR_TOP = 22;
 const BAR = 14;
 
-/** Bar of the used and requested cost beside the limit. */
+/** Draws a bar of the used and the requested cost, with a mark at the limit. */
 export function sumBar({ used, cost, most, isOver, name }: SumBar): Html {
   const end = 1.12 * Math.max(most, used + cost);
   const bar = (css: string, width: string | number): Html =>
@@ -229,7 +230,7 @@ export function sumBar({ used, cost, most, isOver, name }: SumBar): Html {
     },
     bar('track', limit),
     used > 0 && bar('allowed', across(used / end)),
-    // At least 3 px, so that a cost of 1 beside a limit of thousands is visible.
+    // The second bar is 3 px wide, so that a cost of 1 is visible even if the limit is thousands.
     tag('svg', { x: across(used / end) }, bar(css, across(cost / end)), bar(css, 3)),
     shape('line', { class: 'dashed', x1: limit, x2: limit, y1: BAR_TOP - 4, y2: BAR_TOP + 20 }),
     tag('svg', { x: limit, overflow: 'visible' }, label),

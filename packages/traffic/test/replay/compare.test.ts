@@ -1,4 +1,4 @@
-import { type AlgorithmName, definePolicy } from 'sluice';
+import { definePolicy, type WindowAlgorithmName } from 'sluice';
 import { describe, expect, test } from 'vitest';
 import { adversaryOf } from '../../src/replay/adversary.ts';
 import { COMPARED, type CompareResult, Comparison } from '../../src/replay/compare.ts';
@@ -18,7 +18,7 @@ function compared(
   return comparison.result();
 }
 
-const of = ({ algorithms }: CompareResult, name: AlgorithmName) =>
+const of = ({ algorithms }: CompareResult, name: WindowAlgorithmName) =>
   algorithms.find(({ algorithm }) => algorithm === name)!;
 
 describe('a comparison of algorithms', () => {
@@ -100,7 +100,7 @@ describe('a comparison of algorithms', () => {
 });
 
 describe('an attacker', () => {
-  const worst = (algorithm: AlgorithmName, limit = 100, window = '1m') =>
+  const worst = (algorithm: WindowAlgorithmName, limit = 100, window = '1m') =>
     adversaryOf(definePolicy('x', { limit, window, algorithm }));
 
   test('an attacker gets twice the limit through fixed-window within a millisecond', () => {

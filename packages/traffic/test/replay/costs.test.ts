@@ -2,7 +2,7 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { type AlgorithmName, definePolicy } from 'sluice';
+import { definePolicy, type WindowAlgorithmName } from 'sluice';
 import { afterAll, describe, expect, test } from 'vitest';
 import type { Entry } from '../../src/entry.ts';
 import { LogReader } from '../../src/read-log.ts';
@@ -39,7 +39,7 @@ function rulesOf(policies: readonly BrutePolicy[]): Rules {
   const shadow = policies.filter((each) => each.shadow).map(({ name }) => name);
   const defined = policies.map(({ name, algorithm, limit, windowMs, burst }) =>
     definePolicy(name, {
-      ...{ limit, window: windowMs, algorithm: algorithm as AlgorithmName },
+      ...{ limit, window: windowMs, algorithm: algorithm as WindowAlgorithmName },
       ...(burst !== undefined && { burst }),
     }),
   );
@@ -256,7 +256,7 @@ describe('a suggestion for a log with costs', () => {
 });
 
 describe('an explanation of a log with costs', () => {
-  const explained = (costs: readonly (number | undefined)[], algorithm: AlgorithmName) => {
+  const explained = (costs: readonly (number | undefined)[], algorithm: WindowAlgorithmName) => {
     const policy = definePolicy('', { limit: 10, window: '1m', algorithm });
     const explainer = new Explainer({ policy, keyOf: clientOf, key: 'a' });
     const made = costs.map((cost, at) => ({ client: 'a', timeMs: START_MS + 1000 * at, cost }));

@@ -1,4 +1,4 @@
-import { type AlgorithmName, definePolicy } from 'sluice';
+import { definePolicy, type WindowAlgorithmName } from 'sluice';
 import { describe, expect, test } from 'vitest';
 import { Explainer, type ExplainOptions } from '../../src/replay/explain.ts';
 import { entriesOf, type MadeRequest } from './traffic.ts';
@@ -10,7 +10,7 @@ const at = (second: number, client = 'a'): MadeRequest => ({
 
 function explainer(
   options: Partial<ExplainOptions> = {},
-  algorithm: AlgorithmName = 'sliding-log',
+  algorithm: WindowAlgorithmName = 'sliding-log',
 ) {
   const policy = definePolicy('', { limit: 3, window: '1m', algorithm });
   return new Explainer({ policy, keyOf: ({ client }) => client, key: 'a', ...options });

@@ -2,7 +2,7 @@
  * Compares plans of log files with brute force, client by client. TRAFFIC_CAMPAIGN=full
  * runs ten logs of 100,000 lines, otherwise three of 10,000.
  */
-import { type AlgorithmName, definePolicy, type PolicyOptions } from 'sluice';
+import { definePolicy, type PolicyOptions, type WindowAlgorithmName } from 'sluice';
 import { describe, expect, test } from 'vitest';
 import { clientNames } from '../../src/replay/client-name.ts';
 import { Planner } from '../../src/replay/plan.ts';
@@ -60,7 +60,7 @@ function rulesOf(policies: readonly BrutePolicy[]): Rules {
     const options: PolicyOptions = {
       limit,
       window: windowMs,
-      algorithm: algorithm as AlgorithmName,
+      algorithm: algorithm as WindowAlgorithmName,
     };
     return definePolicy(name, {
       ...options,

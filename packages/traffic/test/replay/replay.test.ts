@@ -1,10 +1,10 @@
 /** A replay makes the decisions of the memory store. */
-import { type AlgorithmName, definePolicy, type Limit, memoryStore } from 'sluice';
+import { definePolicy, type Limit, memoryStore, type WindowAlgorithmName } from 'sluice';
 import { expect, test } from 'vitest';
 import { Replay, type Rules } from '../../src/replay/replay.ts';
 import { entriesOf, randomFrom } from './traffic.ts';
 
-const ALGORITHMS: readonly AlgorithmName[] = [
+const ALGORITHMS: readonly WindowAlgorithmName[] = [
   'sliding-log',
   'sliding-buckets',
   'sliding-counter',

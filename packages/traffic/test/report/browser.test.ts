@@ -4,7 +4,7 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import type { Page } from 'playwright-core';
-import { beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { htmlReport } from '../../src/index.ts';
 import {
   browser,
@@ -15,6 +15,7 @@ import {
   open,
   tableOf,
   useBrowser,
+  write,
 } from './browser.ts';
 import { compareResult, NASTY, planResult, results, suggestResult } from './results.ts';
 
@@ -201,9 +202,10 @@ describe('the report of a suggestion', () => {
 
 /** What a page should not have: words over each other, or beyond its edge. */
 const faultsOf = (page: Page): Promise<string[]> =>
-  page.evaluate(() => {
+  // Not `innerWidth`: on a phone, it grows with the page.
+  page.evaluate((width) => {
     const faults: string[] = [];
-    const wide = document.documentElement.scrollWidth - window.innerWidth;
+    const wide = document.documentElement.scrollWidth - width;
     if (wide > 0) faults.push(`${wide} px too wide`);
     for (const picture of document.querySelectorAll('svg')) {
       if (picture.parentElement?.closest('svg')) continue;
@@ -213,7 +215,7 @@ const faultsOf = (page: Page): Promise<string[]> =>
       }));
       for (const [at, { text, box }] of words.entries()) {
         if (box.width === 0) continue;
-        const isOut = box.left < 0 || box.right > window.innerWidth;
+        const isOut = box.left < 0 || box.right > width;
         if (isOut) faults.push(`${picture.id}: ${text} is cut`);
         for (const other of words.slice(at + 1)) {
           const across = Math.min(box.right, other.box.right) - Math.max(box.left, other.box.left);
@@ -223,7 +225,16 @@ const faultsOf = (page: Page): Promise<string[]> =>
       }
     }
     return faults;
-  });
+  }, page.viewportSize()!.width);
+
+const addresses = new Map<string, string>();
+
+/** Returns the address of a report, which is written once. */
+function addressOf(name: string): string {
+  const address = addresses.get(name) ?? write(results[name as keyof typeof results]());
+  addresses.set(name, address);
+  return address;
+}
 
 const SHOTS = process.env.SLUICE_SCREENSHOTS;
 
@@ -239,10 +250,17 @@ describe.each([
   ['phone', { viewport: { width: 390, height: 740 }, isMobile: true, hasTouch: true }],
   ['small phone', { viewport: { width: 360, height: 740 }, isMobile: true, hasTouch: true }],
 ])('reports on a %s', (_, size) => {
+  // One page for all reports, since each new one takes a process.
+  let page: Page;
+  beforeAll(async () => {
+    page = await (await browser.newContext({ offline: true, ...size })).newPage();
+  });
+  afterAll(() => page.context().close());
+
   test.each(Object.keys(results))(
     'no part of the %s report is cut off or overlaps',
     async (name) => {
-      const { page } = await open(results[name as keyof typeof results](), size);
+      await page.goto(addressOf(name));
       await page.evaluate(() => {
         for (const each of document.querySelectorAll('details')) each.open = true;
       });
@@ -255,7 +273,6 @@ describe.each([
         const path = join(SHOTS, `${name}-${scheme}-${size.viewport.width}.png`);
         await page.screenshot({ path, fullPage: true });
       }
-      await page.context().close();
     },
   );
 });

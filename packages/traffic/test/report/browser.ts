@@ -30,15 +30,20 @@ export interface Opened {
   readonly problems: readonly string[];
 }
 
-let pages = 0;
+let files = 0;
 
-export async function open(result: ReportedResult, look: object = {}): Promise<Opened> {
-  const path = join(folder, `${result.kind}-${pages++}.html`);
+/** Writes the report to a file and returns its address. */
+export function write(result: ReportedResult): string {
+  const path = join(folder, `${result.kind}-${files++}.html`);
   writeFileSync(path, htmlReport(result));
-  const context = await browser.newContext({ offline: true, ...look });
+  return pathToFileURL(path).href;
+}
+
+export async function open(result: ReportedResult): Promise<Opened> {
+  const href = write(result);
+  const context = await browser.newContext({ offline: true });
   const page = await context.newPage();
   const problems: string[] = [];
-  const { href } = pathToFileURL(path);
   page.on('console', (message) => problems.push(`console: ${message.text()}`));
   page.on('pageerror', (error) => problems.push(`error: ${error.message}`));
   page.on('dialog', (dialog) => {

@@ -1,5 +1,5 @@
 /** Results of generated traffic for tests of reports. */
-import { type AlgorithmName, definePolicy } from 'sluice';
+import { definePolicy, type WindowAlgorithmName } from 'sluice';
 import {
   type CompareResult,
   Comparison,
@@ -20,7 +20,7 @@ interface PolicyInput {
   readonly name: string;
   readonly limit: number;
   readonly windowMs: number;
-  readonly algorithm?: AlgorithmName;
+  readonly algorithm?: WindowAlgorithmName;
   readonly shadow?: boolean;
 }
 
@@ -89,7 +89,7 @@ const NOON_MS = Date.UTC(2026, 9, 10, 12);
 
 /** Explains the request at a time of a client that calls every `everyMs`, starting at noon. */
 export function explainResult(
-  algorithm: AlgorithmName = 'sliding-log',
+  algorithm: WindowAlgorithmName = 'sliding-log',
   { everyMs = 700, calls = 200, atMs = NOON_MS + 81_200, limit = 30, windowMs = 60_000 } = {},
 ): Explanation {
   const policy = definePolicy(NASTY, { limit, window: windowMs, algorithm });
@@ -102,7 +102,7 @@ export function explainResult(
 }
 
 /** An explanation of a key of a service, which has no list of requests. */
-export const liveResult = (algorithm: AlgorithmName): Explanation => {
+export const liveResult = (algorithm: WindowAlgorithmName): Explanation => {
   const { seen: _seen, choice: _choice, ...explained } = explainResult(algorithm);
   return { ...explained, requests: [], inLog: false };
 };
