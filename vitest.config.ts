@@ -29,6 +29,7 @@ export default defineConfig({
       },
       { find: /^sluice\/http$/, replacement: source('packages/sluice/src/http/index.ts') },
       { find: /^sluice\/otel$/, replacement: source('packages/sluice/src/otel/index.ts') },
+      { find: /^sluice\/llm$/, replacement: source('packages/sluice/src/llm/index.ts') },
       // Stand-ins for the framework modules that recipes import.
       {
         find: /^(?:next\/server|\$app\/environment)$/,
@@ -48,6 +49,7 @@ export default defineConfig({
     // The files of a worker share a process and its modules. The setup checks that they leave no
     // global state behind.
     isolate: false,
+    globalSetup: ['tools/test-programs.ts'],
     setupFiles: ['tools/test-setup.ts'],
     sequence: { sequencer: LongestFirst },
     // Many tests wait for real servers: six files at a time keep two cores busy.

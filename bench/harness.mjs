@@ -1,7 +1,8 @@
 /**
- * Harness of all benchmarks. Each contender has its own process, so that garbage and compiled code
- * of others do not affect it. Contenders take turns over several rounds, so that a slow phase of
- * the machine affects all of them. Ratios are computed per round; the median is reported.
+ * Runs the contenders of all benchmarks: the implementations that a benchmark compares. Each
+ * contender has its own process, so that contenders share no garbage and no compiled code. They
+ * take turns over several rounds, so that a slow phase of the machine affects all contenders.
+ * Ratios are computed per round; the median is reported.
  */
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
@@ -20,7 +21,7 @@ export class Contender {
 
   /** Calls a method of the contender in its process. */
   async call(method, ...parameters) {
-    // The first event removes the listener of the other.
+    // When either event arrives, the signal removes the listener of the other event.
     const settled = new AbortController();
     const { signal } = settled;
     this.child.send({ method, parameters });
@@ -58,11 +59,14 @@ export function median(values) {
 /** Returns the spread of the rounds: (largest - smallest) / median. */
 export const spread = (values) => (Math.max(...values) - Math.min(...values)) / median(values);
 
-/** Runs contenders in turns. Returns the nanoseconds per operation of each, by round. */
+/**
+ * Runs each contender once per round. Returns the results of `run` by contender name, in the order
+ * of the rounds: nanoseconds per operation, or an object of several costs.
+ */
 export async function takeTurns(contenders, rounds, operations) {
   const times = new Map(contenders.map(({ name }) => [name, []]));
   for (let turn = 0; turn < rounds; turn++) {
-    // Rotate the order, so that no contender always runs after the same one.
+    // Rotate the order, so that each contender runs first equally often.
     const order = contenders.map((_, place) => contenders[(place + turn) % contenders.length]);
     for (const contender of order) {
       times.get(contender.name).push(await contender.call('run', operations));
@@ -71,7 +75,7 @@ export async function takeTurns(contenders, rounds, operations) {
   return times;
 }
 
-/** Returns how many times as fast `name` is as `peer`: the median over the rounds. */
+/** Returns the speed of `name` divided by the speed of `peer`: the median over the rounds. */
 export function ratio(times, name, peer) {
   const own = times.get(name);
   return round(median(times.get(peer).map((time, turn) => time / own[turn])));

@@ -1,12 +1,13 @@
 /**
- * Side-by-side benchmarks: `npm run bench -- memory|redis|http|service|traffic|dashboard [--json]`
+ * Side-by-side benchmarks: `npm run bench -- NAME [--json]`
  *
- * Prints the measurements, the ratios and whether each required bound is met, with --json as one
- * JSON document. Exits with 1 if a bound is not met.
+ * Prints the measurements, the ratios and whether each required bound is met. With --json, prints
+ * one JSON document. Exits with 1 if a bound is not met.
  */
 import { parseArgs } from 'node:util';
 import { dashboardBench } from './dashboard/bench.mjs';
 import { httpBench } from './http/bench.mjs';
+import { llmBench } from './llm/bench.mjs';
 import { memoryBench } from './memory/bench.mjs';
 import { redisBench } from './redis/bench.mjs';
 import { report } from './report.mjs';
@@ -15,7 +16,7 @@ import { trafficBench } from './traffic/bench.mjs';
 
 const benches = {
   ...{ memory: memoryBench, redis: redisBench, http: httpBench, service: serviceBench },
-  ...{ traffic: trafficBench, dashboard: dashboardBench },
+  ...{ traffic: trafficBench, dashboard: dashboardBench, llm: llmBench },
 };
 
 const { values, positionals } = parseArgs({

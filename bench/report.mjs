@@ -7,7 +7,7 @@ function machine() {
   return `${cpus[0]?.model.trim()} x${cpus.length}, ${memoryGb} GB, Node ${process.version}`;
 }
 
-/** A required bound: `got` must be at least, or at most, `need`. */
+/** Returns a bar, which is a required bound: `got` must be at least, or at most, `need`. */
 export function bar(name, relation, need, got) {
   const ok = relation === '>=' ? got >= need : got <= need;
   return { name, need: `${relation} ${need}`, got: round(got), ok };

@@ -1,4 +1,4 @@
-/** Process of one contender: creates it and executes the harness's commands. */
+/** Main module of a contender's process: creates the contender and runs the harness's commands. */
 const [moduleAddress, name, options] = process.argv.slice(2);
 const { contenders } = await import(moduleAddress);
 // Open connections of a contender would keep this process alive after the harness exits.

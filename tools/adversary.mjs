@@ -1,16 +1,17 @@
 /**
- * Random attackers against the memory store:
+ * Tests the memory store with random attackers:
  *
  *     npm run adversary -- [--ops N] [--seed S] [--keys K]
  *
- * Each round builds a store with 1,000 to 100,000 keys and 2 to 20 policies. Attackers flood some
- * of the policies: with throw-away keys, with keys at their limit, with checks of several limits,
- * ids, refunds and receipts. Honest clients use the other policies, with no more keys than a policy
- * is guaranteed, and every decision about them is compared with that of a store without a bound.
- * Then the memory of a flooded store of K keys is compared with the documented budget (0 skips it).
+ * Each round creates a store with `maxKeys` from 1,000 to 100,000 and 2 to 20 policies. Attackers
+ * flood some of the policies with one-off keys, keys at their limit, checks of several limits, ids,
+ * refunds and receipts. Honest clients use the other policies, with no more keys than each policy
+ * is guaranteed. Every decision about an honest client is compared with the decision of a store
+ * that never evicts. After the rounds, the memory of a flooded store of K keys is compared with the
+ * documented budget. `--keys 0` skips this comparison.
  *
  * Prints a line for each round and a summary. The exit code is 1 if a decision differs or the
- * memory is more than a tenth over the budget. A seed repeats a run.
+ * memory exceeds the budget by more than 10 %. The same seed repeats a run.
  */
 import { execFileSync } from 'node:child_process';
 import { parseArgs } from 'node:util';
@@ -39,7 +40,7 @@ function randomOf(seed) {
     return state >>> 0;
   };
   return {
-    /** An integer from `least` to `most`. */
+    /** Returns an integer from `least` to `most`. */
     integer: (least, most) => least + (next() % (most - least + 1)),
     pick: (list) => list[next() % list.length],
     chance: (part) => next() < part * 2 ** 32,
@@ -116,7 +117,7 @@ function attacker(random, policies, names, { limiter, store, clock }) {
   return () => random.pick(style)();
 }
 
-/** Runs the same operation on both stores. Returns the difference, or undefined. */
+/** Returns a function that runs an operation on both stores and returns the difference, if any. */
 function honest(random, names, keysPerPolicy, policies, worlds) {
   const receipts = [];
   let ids = 0;
@@ -224,7 +225,7 @@ function memoryOf(algorithm, maxKeys) {
     { encoding: 'utf8' },
   );
   const keepsEntries = algorithm === 'sliding-log' || algorithm === 'sliding-buckets';
-  // As in docs/library.md: 43 bytes a key, 8 for evicted ones, a block of 32 for up to 3 entries.
+  // As in docs/library.md: per key 43 bytes, 8 for evicted keys, and a block of 32 for 3 entries.
   const budget = maxKeys * (43 + 8 + (keepsEntries ? 32 : 0));
   return { algorithm, maxKeys, budget, ...JSON.parse(text) };
 }

@@ -1,9 +1,9 @@
 /**
- * Draws the pictures of docs/algorithms: a client that sends as many requests as each algorithm
- * admits. Needs the build.
+ * Draws the pictures in docs/algorithms. Each shows a client that sends as many requests as the
+ * algorithm admits. Requires `npm run build`.
  *
  *     node tools/algorithm-pictures.mjs          writes docs/algorithms/NAME.svg
- *     node tools/algorithm-pictures.mjs --check  exits with 1 if they are out of date
+ *     node tools/algorithm-pictures.mjs --check  exits with 1 if a picture is out of date
  */
 import { readFileSync, writeFileSync } from 'node:fs';
 import { algorithmPicture, COMPARED } from 'sluice-traffic';

@@ -1,6 +1,6 @@
 /**
- * Builds the project and shows that it does: the first build takes about a minute, and `npm run
- * demo` and `npm start` would print nothing until then.
+ * Builds the project and shows the elapsed time, for `npm run demo` and `npm start`. The first
+ * build takes about a minute.
  */
 import { spawn } from 'node:child_process';
 

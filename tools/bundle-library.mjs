@@ -1,6 +1,6 @@
 /**
- * Bundles the library's modules into a few files after `tsc -b`: they load faster, and V8 generates
- * faster code for functions in one file than for imported ones.
+ * Bundles the library's modules into a few files after `tsc -b`. Few files load faster, and V8
+ * generates faster code for calls within a file than for calls of imported functions.
  *
  *     node tools/bundle-library.mjs
  */
@@ -19,7 +19,7 @@ import { rolldown } from 'rolldown';
 const LIBRARY = 'packages/sluice';
 const OUTPUT = join(LIBRARY, 'lib');
 
-/** Chunks that several entry points share: one file per layer, without the layers below. */
+/** Chunks that several entry points share: one file per layer of the library. */
 const GROUPS = [
   {
     name: 'core',

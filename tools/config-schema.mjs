@@ -1,9 +1,10 @@
 /**
- * Writes what is derived from the schema of the configuration: the JSON Schema for editors, and the
- * tables of docs/configuration.md, each below a line `<!-- table: NAME -->`. Needs the build.
+ * Generates two files from the schema of the configuration: the JSON Schema for editors, and the
+ * tables of docs/configuration.md, each below a line `<!-- table: NAME -->`. Requires `npm run
+ * build`.
  *
  *     node tools/config-schema.mjs           writes both files
- *     node tools/config-schema.mjs --check   exits with code 1 if one of them is out of date
+ *     node tools/config-schema.mjs --check   exits with code 1 if a file is out of date
  */
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
@@ -40,6 +41,8 @@ function choicesOf(field) {
 
 const TABLES = {
   policy: fieldTable(schema.policyFields),
+  block: fieldTable(schema.blockFields),
+  concurrency: fieldTable(schema.concurrencyFields, ['concurrency', 'lease']),
   'request match': fieldTable(schema.requestMatch),
   'descriptor match': fieldTable(schema.descriptorMatch),
   limit: fieldTable(schema.ruleLimit),
@@ -62,7 +65,7 @@ const TABLES = {
   ),
 };
 
-/** Replaces the table below each mark. */
+/** Replaces the table below each `<!-- table: NAME -->` line. */
 const withTables = (page) =>
   page.replace(/^<!-- table: (.+) -->\n\n?(?:\|.*\n)*/gm, (_, name) => {
     if (!(name in TABLES)) throw new Error(`Expected one of ${Object.keys(TABLES)}, got ${name}`);

@@ -1,5 +1,5 @@
 /**
- * Runs vector files on a store:
+ * Runs test vectors (calls and their expected decisions) on a store:
  *
  *     npm run conformance -- --store memory FILE...
  *     npm run conformance -- --store redis://HOST:PORT [--client NAME] FILE...
@@ -18,7 +18,7 @@ import { clients } from './servers/clients.mjs';
 const USAGE =
   'usage: npm run conformance -- --store memory|redis://HOST:PORT [--client NAME|all] FILE...';
 const DIFFERENCES_SHOWN = 5;
-/** Long enough for a remote or busy server: vectors do not test speed. */
+/** Timeout of a call. Long enough for a remote or busy server: vectors do not test speed. */
 const DEADLINE_MS = 5000;
 
 function fail(message) {
@@ -53,7 +53,7 @@ function readArguments() {
   }
 }
 
-/** Returns functions that open the store for a case, and that close everything. */
+/** Returns a function that opens a store for one test case, and a function that closes all. */
 async function openWith(name, url) {
   if (name === 'memory') return { open: () => memoryStore(), close: async () => {} };
   const { client, close } = await Promise.race([
@@ -62,7 +62,7 @@ async function openWith(name, url) {
       setTimeout(reject, DEADLINE_MS, new Error('no connection')).unref();
     }),
   ]).catch((error) => fail(`${name} cannot reach ${url}: ${error.message || error}`));
-  // A new prefix for each case, because other runs may use the same Redis.
+  // Use a new key prefix for each case, because other runs may use the same Redis.
   const run = `conformance-${process.pid}-${Date.now()}`;
   let opened = 0;
   const open = () =>

@@ -1,9 +1,9 @@
 /**
  * Composes the Lua scripts and embeds them in TypeScript. A line `-- include NAME` is replaced by
- * scripts/NAME.lua, so that the general and the fast scripts share one source.
+ * scripts/NAME.lua, so that the general script and the fast-path scripts share code.
  *
  *     node tools/embed-lua.mjs           writes scripts.generated.ts
- *     node tools/embed-lua.mjs --check   exits with 1 if it is out of date
+ *     node tools/embed-lua.mjs --check   exits with 1 if the file is out of date
  */
 import { createHash } from 'node:crypto';
 import { readFileSync, writeFileSync } from 'node:fs';
@@ -15,7 +15,8 @@ const TARGET = new URL('scripts.generated.ts', FOLDER);
 const SCRIPTS = {
   general: [
     ...['prelude', 'fixed-window', 'log-entries', 'log-segments', 'sliding-log'],
-    ...['sliding-counter', 'sliding-buckets', 'token-bucket', 'records', 'decide'],
+    ...['sliding-counter', 'sliding-buckets', 'token-bucket', 'concurrency', 'records', 'policies'],
+    ...['blocks', 'decide'],
   ],
   fixedWindow: ['fast/fixed-window'],
   slidingCounter: ['fast/sliding-counter'],
@@ -23,7 +24,7 @@ const SCRIPTS = {
   log: ['fast/log'],
 };
 
-/** Returns the lines of a file without comments and indentation, and with its includes. */
+/** Returns the lines of a file and its includes, without comments and indentation. */
 function linesOf(name) {
   const text = readFileSync(new URL(`scripts/${name}.lua`, FOLDER), 'utf8');
   return text.split('\n').flatMap((given) => {

@@ -1,6 +1,6 @@
 /**
- * An empty limiter with the interface that event-loop.mjs needs: one small object per decision and
- * waiter. It measures the overhead of Node.js and of the measurement itself.
+ * An empty limiter with the interface that event-loop.mjs needs. It creates one small object per
+ * decision and waiter. Its figures are the overhead of Node.js and of the measurement itself.
  */
 export const systemClock = {
   now: () => Date.now(),

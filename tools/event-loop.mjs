@@ -6,10 +6,10 @@
  *     npm run event-loop -- --operations 100000 --waiters 10000 --entries 10000 --json
  *     npm run event-loop -- --library ../before/packages/sluice/dist/index.js
  *
- * Measures the library of this folder, an empty limiter (the lower bound on this machine) and each
- * given library, each in its own process. A block is the time between two turns of a `setImmediate`
- * loop. It includes garbage collection, which is also shown separately. On a busy machine, see the
- * row with the CPU time of all threads of the process.
+ * Measures the library of this repository, an empty limiter (the lower bound on this machine) and
+ * each given library, each in its own process. The row `event loop` has the times between two turns
+ * of a `setImmediate` loop. They include garbage collection, which also has its own row. On a busy
+ * machine, see the row `processor time`: the CPU time of all threads of the process.
  */
 import { spawnSync } from 'node:child_process';
 import { resolve } from 'node:path';
@@ -40,7 +40,7 @@ function numbers(seed) {
   };
 }
 
-/** Durations in ms, by name. */
+/** Records durations in ms, by name. */
 class Durations {
   #histograms = new Map();
 
@@ -70,7 +70,7 @@ class Durations {
 
 const turn = () => new Promise((done) => setImmediate(done));
 
-/** A limiter whose clock can be set back to fill logs: one entry is one millisecond. */
+/** Creates a limiter. `fill` sets its clock back and adds one log entry per millisecond. */
 function openLimiter({ createLimiter, memoryStore, systemClock }, sizes) {
   let behindMs = 0;
   const clock = {
@@ -98,7 +98,7 @@ function openLimiter({ createLimiter, memoryStore, systemClock }, sizes) {
   return { limiter, fill };
 }
 
-/** Runs one operation of the mix and records its duration by kind. */
+/** Returns a function that runs the next operation of the mix and records its duration. */
 function mix(limiter, durations) {
   const random = numbers(7);
   const receipts = [];
@@ -142,15 +142,15 @@ function mix(limiter, durations) {
 }
 
 /**
- * Starts five groups of waiters: served after a reset, aborted by a shared signal, denied at a
- * shared deadline, served on separate keys, rejected by `close`.
+ * Prepares five groups of waiters: served after a reset, aborted by a shared signal, denied at a
+ * shared deadline, served on separate keys, and rejected by `close`.
  */
 function groups(limiter, sizes) {
   const stop = new AbortController();
   const { signal } = stop;
   const lines = ['served', 'aborted', 'closed'];
   for (const key of lines) limiter.checkSync('line', key, { cost: sizes.waiters });
-  // A counter's estimate does not count the waiters ahead, so they stay until the deadline.
+  // The estimated wait of a counter ignores earlier waiters, so all of them wait to the deadline.
   limiter.checkSync('slow', 'denied', { cost: 100 });
   limiter.acquire('slow', 'denied', { cost: 100 }).catch(() => {});
   const deadlineMs = Date.now() + 1.4 * sizes.window;
@@ -200,7 +200,7 @@ async function measure(library, sizes) {
   let lastMs = performance.now();
   let lastUsage = process.cpuUsage();
   const startMs = lastMs;
-  /** One turn of the event loop, with some operations and some arrivals. */
+  /** Runs one turn of the event loop, with some operations and some arrivals. */
   const next = async (work) => {
     for (let time = 0; work && time < OPERATIONS_IN_TURN; time++, operations++) operate();
     for (let time = 0; work && time < 2 && arrived < sizes.waiters; time++, arrived++) {

@@ -1,14 +1,19 @@
 /**
- * Allowed imports inside each package's src, by file or folder. A name that ends with `/` is a
- * folder, `./` the importer's own folder, `*` everything except index.ts and testing/. After
- * `type:` only types may be imported. Every file needs a row. Packages are listed by their import
- * name, `node:*` is any Node.js module. Rows of the library's core list no packages, so that it
- * runs on any runtime.
+ * Allowed imports inside each package's src folder. A row has a file or folder, and the names that
+ * it may import. Every file needs a row.
+ *
+ *     NAME/       a folder; `./` is the importer's own folder
+ *     *           everything except index.ts and testing/
+ *     type:NAME   only types may be imported
+ *     node:*      any Node.js module
+ *
+ * Packages are listed by their import name. Rows of the library's core list no packages, so that
+ * the core runs on any runtime.
  */
 export const importRules = {
   'packages/sluice/src/': {
     'heap.ts': '',
-    'clock.ts': 'heap.ts',
+    'clock.ts': 'heap.ts errors.ts',
     'decision.ts': '',
     'errors.ts': '',
     'warning.ts': '',
@@ -18,7 +23,7 @@ export const importRules = {
     'key.ts': 'errors.ts',
     'duration.ts': '',
     'policy.ts': 'errors.ts algorithms/ duration.ts',
-    'store.ts': 'algorithms/ type:*',
+    'store.ts': 'algorithms/ errors.ts type:*',
     'used-receipts.ts': 'type:decision.ts',
     'idempotency/': './ type:decision.ts heap.ts key.ts store.ts type:stores/memory/hash.ts',
     'failure/':
@@ -32,21 +37,27 @@ export const importRules = {
     ].join(' '),
     'api.ts': 'type:*',
     'acquire/': './ algorithms/ clock.ts decision.ts errors.ts heap.ts type:policy.ts store.ts',
+    'run/': './ acquire/ algorithms/ clock.ts decision.ts errors.ts heap.ts store.ts',
     'policy-registry.ts': '*',
     'limiter.ts': '*',
     'index.ts': '*',
     'engine.ts': '*',
     'http/compat/': [
       './ http/client-address.ts clock.ts decision.ts errors.ts failure/ policy.ts store.ts',
-      'stores/memory/ warning.ts type:http/options.ts',
+      'stores/memory/ warning.ts type:http/headers.ts type:http/options.ts',
     ].join(' '),
     'http/': [
-      './ api.ts clock.ts decision.ts did-you-mean.ts errors.ts failure/ key.ts limiter.ts',
+      './ algorithms/ api.ts clock.ts decision.ts did-you-mean.ts errors.ts failure/ key.ts',
+      'limiter.ts',
       'policy.ts store.ts warning.ts type:node:http',
     ].join(' '),
     'adapters/':
       './ http/ clock.ts decision.ts warning.ts type:node:http type:express' +
       ' type:fastify type:hono type:koa @nestjs/',
+    'llm/': [
+      './ type:api.ts clock.ts type:decision.ts errors.ts http/check-options.ts',
+      'http/parse-rate-limit.ts type:key.ts warning.ts',
+    ].join(' '),
     'otel/': 'type:decision.ts errors.ts @opentelemetry/api',
     'testing/': '* testing/ node:net',
   },
@@ -81,7 +92,9 @@ export const importRules = {
       'config/model.ts overrides.ts shadow-overrides.ts slices.ts sluice sluice/engine',
     ].join(' '),
     'receipts.ts': 'type:decision-service.ts type:sluice sluice/engine node:crypto',
+    'adjust-receipts.ts': 'type:sluice sluice/engine',
     'decision-service.ts': [
+      'adjust-receipts.ts',
       'config/model.ts overrides.ts policies.ts shadow-overrides.ts slices.ts sluice sluice/engine',
     ].join(' '),
     'rules/': [
@@ -164,7 +177,7 @@ export const importRules = {
       'sluice-traffic/format node:*',
     ].join(' '),
     'pause.ts': 'sluice',
-    'option-values.ts': 'output.ts commander sluice/engine',
+    'option-values.ts': 'output.ts commander sluice sluice/engine sluice-traffic',
     'top/': './ client.ts output.ts sluice sluice-traffic sluice-traffic/format',
     'load/': './ output.ts pause.ts sluice type:sluice-traffic sluice-traffic/format node:*',
     'demo/': [

@@ -1,6 +1,6 @@
 /**
- * Runs package scripts at the same time and prints the output of each as one block. Exits with 1
- * if one of them fails.
+ * Runs package scripts at the same time and prints the output of each script as one block. Exits
+ * with 1 if a script fails.
  *
  *     node tools/parallel.mjs lint tidy test:types
  */
@@ -8,7 +8,7 @@ import { execFile } from 'node:child_process';
 
 const MAX_OUTPUT_BYTES = 64 * 2 ** 20;
 
-/** Resolves to whether the script succeeded. */
+/** Runs a script. Resolves to true if it succeeded. */
 const run = (name) =>
   new Promise((resolve) => {
     const options = { maxBuffer: MAX_OUTPUT_BYTES };

@@ -1,9 +1,10 @@
 /**
- * Tests the library on other runtimes: all tests on newer Node.js versions; the core, the vectors
- * and the fetch adapter on Bun and Deno. Installs the runtimes with npm into an ignored folder.
+ * Tests the library on other runtimes: all tests on newer Node.js versions; the core, the test
+ * vectors and the fetch adapter on Bun and Deno. Installs the runtimes with npm into a folder that
+ * git ignores.
  *
- *     npm run runtimes               all of them
- *     npm run runtimes -- bun deno   some of them
+ *     npm run runtimes               all runtimes
+ *     npm run runtimes -- bun deno   some runtimes
  */
 import { spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
@@ -17,7 +18,7 @@ const DENO = `@deno/${platform}-${arch}${platform === 'linux' ? '-glibc' : ''}`;
 const vitest = ['node_modules/vitest/vitest.mjs', 'run'];
 const check = 'tools/runtime-check.mjs';
 
-/** Packages that contain the programs, so that no install script downloads them. */
+/** The npm packages contain the programs, so no install script has to download them. */
 const runtimes = {
   node22: { spec: `npm:node-${platform}-${arch}@22`, program: 'node22/bin/node', args: vitest },
   node24: { spec: `npm:node-${platform}-${arch}@24`, program: 'node24/bin/node', args: vitest },

@@ -1,10 +1,10 @@
 /**
- * Takes the screenshots of the dashboard in docs/pictures, from a real service under load. Needs
- * the build and Chromium (CHROMIUM, default /usr/bin/chromium).
+ * Takes the screenshots of the dashboard in docs/pictures, from a real service under load. Requires
+ * `npm run build` and Chromium (path in CHROMIUM, default /usr/bin/chromium).
  *
  *     node tools/screenshots.mjs [FOLDER]   (default: docs/pictures)
  *
- * Takes 45 seconds, since the charts need time to fill.
+ * Takes 45 seconds, because the charts need time to fill.
  */
 import { spawn } from 'node:child_process';
 import { mkdirSync, mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs';
@@ -17,11 +17,9 @@ import { chromium } from 'playwright-core';
 const root = fileURLToPath(new URL('../', import.meta.url));
 const folder = process.argv[2] ?? join(root, 'docs/pictures');
 
-const TRAFFIC_MS = 26_000;
-/** Pages are open for this long before the screenshot, to collect their own history. */
-const OPEN_MS = 12_000;
+const TRAFFIC_MS = 38_000;
 const TURN_MS = 50;
-/** Keeps the repository small. */
+/** Maximum size of a screenshot, to keep the repository small. */
 const MAX_BYTES = 200_000;
 
 const CONFIG = `policies:
@@ -70,7 +68,7 @@ const NAMES = [
   'tyrell',
 ];
 
-/** Seeded, so that every run sends the same calls. */
+/** Yields seeded random numbers, so that every run sends the same calls. */
 function* randomNumbers(seed) {
   for (let state = seed; ; ) {
     state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
@@ -80,7 +78,7 @@ function* randomNumbers(seed) {
 const numbers = randomNumbers(7);
 const random = () => numbers.next().value;
 
-/** A few of the clients make most of the calls. */
+/** Returns a random client. A few clients make most of the calls. */
 function client(clients) {
   const at = Math.floor(clients * random() ** 2.5);
   return at < NAMES.length ? `org:${NAMES[at]}` : `ip:192.0.2.${10 + at}`;
@@ -168,16 +166,17 @@ const { url, child } = await serve(config);
 const executablePath = process.env.CHROMIUM ?? '/usr/bin/chromium';
 const browser = await chromium.launch({ executablePath, args: ['--no-sandbox', '--disable-gpu'] });
 const over = new AbortController();
-const traffic = sendCalls(url, over.signal);
+let traffic = Promise.resolve();
 try {
   const override = { policy: 'checkout', key: 'org:globex', limit: 60, reason: 'launch week' };
   await post(`${url}/v1/overrides`, override);
-  await Promise.race([sleep(TRAFFIC_MS), traffic]);
   const shots = PICTURES.flatMap((picture) => SCHEMES.map((scheme) => ({ picture, scheme })));
+  // Pages are opened first: opening them takes so much CPU time that calls would be delayed.
   const pages = await Promise.all(
     shots.map(({ picture: { hash }, scheme }) => open(browser, url, hash, scheme)),
   );
-  await Promise.race([sleep(OPEN_MS), traffic]);
+  traffic = sendCalls(url, over.signal);
+  await Promise.race([sleep(TRAFFIC_MS), traffic]);
   for (const [at, { picture, scheme }] of shots.entries()) await take(pages[at], picture, scheme);
 } finally {
   over.abort();

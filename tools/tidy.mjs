@@ -35,11 +35,11 @@ const treeShows = [
   /^packages\/[^/]+\/(?:src\/(?:.*\/)?)?$/,
 ];
 
-/** Written with brackets so that this file does not contain the words itself. */
+/** The words are written with brackets, so that this file does not violate its own rule. */
 const leftOver = /\b(?:TO[D]O|FIX[M]E|X[X]X|HA[C]K)\b|https?:\/\/registry\./g;
 /**
- * Phrases that have an established term: caller, client, log, report, validate, reset, unavailable,
- * refund, fast path, slow path. The first letters are in brackets for the same reason as above.
+ * Phrases to replace by an established term: caller, client, log, report, validate, reset,
+ * unavailable, refund, fast path, slow path. Brackets prevent violations, as above.
  */
 const PHRASES = [
   ...['[w]hoever', '[n]obody', '[s]omebody', '[e]verybody', '[a]nybody', '[t]old', '[m]ade sound'],
@@ -50,7 +50,7 @@ const PHRASES = [
 const GAP = String.raw`(?: +|[ \t]*\n[ \t]*(?:(?:\*|//|#|--|>)[ \t]+)?)`;
 const vague = new RegExp(String.raw`\b(?:${PHRASES.join('|').replaceAll(' ', GAP)})\b`, 'gi');
 
-/** Places where such a phrase is allowed: the file, and a part of the line. At most 20. */
+/** Places where a phrase of `PHRASES` is allowed: the file, and a part of the line. At most 20. */
 export const ALLOWED_PHRASES = [
   // The old name of an option.
   ['CHANGELOG.md', '| `sluice compare`, `explain` | `--key'],
@@ -92,7 +92,7 @@ function forbid(fits, pattern, complaint, textOf = ({ text }) => text) {
 
 const parses = new WeakMap();
 
-/** Returns the file's imports, functions, code and prose. Cached, as several rules need them. */
+/** Returns the file's imports, functions, code and prose, cached because several rules use them. */
 function parsed(file) {
   if (!parses.has(file)) parses.set(file, parse(file));
   return parses.get(file);
@@ -103,8 +103,8 @@ function parse({ path, text }) {
   if (errors.length > 0) throw new Error(`${path} cannot be parsed: ${errors[0].message}`);
   const nodes = [...nodesIn(program)];
   const ofType = (pattern) => nodes.filter(({ type }) => pattern.test(type));
-  // Imports, re-exports, import() and import types have a source. One that is not a string literal
-  // cannot be resolved; it is kept as written, and no rule allows it.
+  // Imports, re-exports, import() and import types have a source. A source that is not a string
+  // literal cannot be resolved: it is kept as written, and no rule allows it.
   const imports = nodes
     .filter(({ source }) => source?.type)
     .map(({ type, source, importKind = '', exportKind = '', start }) => ({
@@ -138,8 +138,8 @@ const without = (text, spans) => replaceSpans(text.split(''), spans, blank(text)
 /** Returns the text with all but the spans replaced by spaces. */
 const only = (text, spans) => replaceSpans(blank(text).split(''), spans, text);
 
-/** Returns the imports of a source file, relative to the src folder, or as `package NAME`. */
-function arrowsOf(file) {
+/** Returns the imports of a source file as paths relative to src, or as `package NAME`. */
+function importsOf(file) {
   const inside = (name) =>
     posix.relative(sourceOf(file), posix.join(posix.dirname(file.path), name));
   const target = (name) => (name.startsWith('.') ? inside(name) : `package ${name}`);
@@ -162,20 +162,20 @@ function allows(row, from, to, typeOnly) {
   });
 }
 
-function* forbiddenArrows(file) {
+function* forbiddenImports(file) {
   const folder = sourceOf(file);
   const rows = importRules[folder];
   const from = file.path.slice(folder.length);
   const key = Object.keys(rows).find((name) => allows(name, from, from, true));
   if (!key) return yield [1, 'has no row in the table of import rules'];
-  for (const { to, typeOnly, line } of arrowsOf(file)) {
+  for (const { to, typeOnly, line } of importsOf(file)) {
     if (allows(rows[key], from, to, typeOnly)) continue;
     const how = allows(rows[key], from, to, true) ? ' otherwise than as types' : '';
     yield [line, `${key} may not import ${to}${how}`];
   }
 }
 
-/** Includes type imports: two files that need each other's types belong together. */
+/** Returns circular imports, including type imports: such files belong together. */
 function importCircles(files) {
   return sourceFolders.flatMap((folder) =>
     circlesIn(
@@ -192,7 +192,7 @@ function circlesIn(folder, files) {
   const found = [];
   const visit = (from) => {
     trail.push(from);
-    for (const { to, line } of arrowsOf(sources.get(from))) {
+    for (const { to, line } of importsOf(sources.get(from))) {
       const start = trail.indexOf(to);
       if (start >= 0) {
         const circle = [...trail.slice(start), to].join(' -> ');
@@ -264,7 +264,7 @@ export function realTree(files) {
   });
 }
 
-/** The tree may contain more than the required folders, but nothing that does not exist. */
+/** Returns required folders missing in the tree, and entries of the tree that do not exist. */
 function treeDifferences(files) {
   const path = 'ARCHITECTURE.md';
   const lines = files.find((file) => file.path === path)?.text.split('\n') ?? [];
@@ -307,7 +307,7 @@ export function plainLanguage(allowed) {
 }
 
 export const rules = [
-  ['import rules', perFile(isSource, forbiddenArrows)],
+  ['import rules', perFile(isSource, forbiddenImports)],
   ['no import circles', importCircles],
   ['file length', perFile(isCodeOrLua, longFile)],
   ['function length', perFile(isRun, longFunctions)],
@@ -325,7 +325,7 @@ export const rules = [
 /** Returns no text for pictures, whose bytes may match a rule by chance. */
 const readText = (path) => (path.endsWith('.png') ? '' : readFileSync(path, 'utf8'));
 
-/** Reads the files that git tracks or would track from the disk. */
+/** Reads all files that git tracks, and untracked files that git does not ignore. */
 function repositoryFiles() {
   const listed = execFileSync('git', ['ls-files', '-coz', '--exclude-standard']).toString();
   return listed

@@ -1,6 +1,6 @@
 /**
- * Cost of the dashboard: the event stream for the service, and the page for the browser, with 20
- * policies and 100,000 keys under load.
+ * Dashboard benchmark, with 20 policies and 100,000 keys under load. Measures the service's cost of
+ * an open event stream, and the browser's CPU time for each page.
  */
 import { readdirSync, readFileSync } from 'node:fs';
 import { loadavg } from 'node:os';
@@ -16,27 +16,27 @@ const LOAD = new URL('../http/load.mjs', import.meta.url);
 
 const CONNECTIONS = 64;
 const KEYS = 100_000;
-const KEYS_A_TURN = 5000;
-/** Several seconds, because the stream sends one event per second. */
-const REQUESTS_A_TURN = 100_000;
-/** Even, so that each contender runs first equally often. */
+const KEYS_PER_TURN = 5000;
+/** A turn takes several seconds, because the stream sends one event per second. */
+const REQUESTS_PER_TURN = 100_000;
+/** An even number: the runs with and without a stream then go first equally often. */
 const ROUNDS = 12;
 const PAGE_SECONDS = 12;
-/** A policy that is soon exhausted, and one of its keys, which is checked all the time. */
+/** The policy page shows a policy with denials. The key page shows a key that is checked often. */
 const PAGES = {
   overview: '#/overview',
   policy: `#/policy/${policyName(0)}`,
   key: `#/key/${policyName(1)}/${encodeURIComponent('user:1')}`,
   denials: '#/denials',
 };
-const OF_WITHOUT_FEED = 0.98;
-const OF_A_CORE = 0.15;
-/** The kernel counts CPU time in hundredths of a second. */
-const TICKS_A_SECOND = 100;
+const MIN_THROUGHPUT_RATIO = 0.98;
+const MAX_CORE_SHARE = 0.15;
+/** The kernel reports CPU time in ticks of 10 ms. */
+const TICKS_PER_SECOND = 100;
 
 const checksOf = (turn) =>
-  Array.from({ length: KEYS_A_TURN }, (_, at) => {
-    const number = (turn * KEYS_A_TURN + at) % KEYS;
+  Array.from({ length: KEYS_PER_TURN }, (_, at) => {
+    const number = (turn * KEYS_PER_TURN + at) % KEYS;
     const body = JSON.stringify({ policy: policyName(number), key: `user:${number}` });
     return { method: 'POST', path: '/v1/check', body };
   });
@@ -45,12 +45,12 @@ const checksOf = (turn) =>
 async function feedTurns({ service, listener, load }, progress) {
   const port = await service.call('port');
   const options = (turn) => ({ connections: CONNECTIONS, status: 200, messages: checksOf(turn) });
-  for (let turn = 0; turn < KEYS / KEYS_A_TURN; turn++) {
-    await load.call('run', port, options(turn), KEYS_A_TURN);
+  for (let turn = 0; turn < KEYS / KEYS_PER_TURN; turn++) {
+    await load.call('run', port, options(turn), KEYS_PER_TURN);
   }
   // Warm up both cases, because V8 recompiles code when the first stream opens.
   await listener.call('listen', port);
-  await load.call('run', port, options(0), REQUESTS_A_TURN);
+  await load.call('run', port, options(0), REQUESTS_PER_TURN);
   await listener.call('leave');
   const lanes = ['without feed', 'with feed'];
   const turns = new Map(lanes.map((name) => [name, []]));
@@ -58,8 +58,8 @@ async function feedTurns({ service, listener, load }, progress) {
     for (const name of round % 2 === 0 ? lanes : lanes.toReversed()) {
       if (name === 'with feed') await listener.call('listen', port);
       const before = await service.call('cpu');
-      const cost = await load.call('run', port, options(round), REQUESTS_A_TURN);
-      const server = (1e3 * ((await service.call('cpu')) - before)) / REQUESTS_A_TURN;
+      const cost = await load.call('run', port, options(round), REQUESTS_PER_TURN);
+      const server = (1e3 * ((await service.call('cpu')) - before)) / REQUESTS_PER_TURN;
       turns.get(name).push({ ...cost, server });
       if (name === 'with feed') progress(`${await listener.call('leave')} ticks in a turn`);
     }
@@ -67,8 +67,8 @@ async function feedTurns({ service, listener, load }, progress) {
   return turns;
 }
 
-/** Returns the CPU time of a process and its descendants. */
-function treeTicks(pid) {
+/** Returns the CPU time of a process and its descendants, in ticks. */
+function cpuTicksOfTree(pid) {
   const parents = new Map();
   const times = new Map();
   for (const name of readdirSync('/proc').filter((each) => /^\d+$/.test(each))) {
@@ -97,7 +97,7 @@ async function underLoad({ service, load }, task) {
         status: 200,
         messages: [...checksOf(turn), ...checksOf(0).slice(1, 2)],
       };
-      await load.call('run', port, options, KEYS_A_TURN);
+      await load.call('run', port, options, KEYS_PER_TURN);
     }
   })();
   try {
@@ -115,11 +115,11 @@ async function pageShare(server, page, address) {
   await page.getByText('live', { exact: true }).waitFor();
   await sleep(3000);
   const { pid } = server.process();
-  const before = treeTicks(pid);
+  const before = cpuTicksOfTree(pid);
   const start = process.hrtime.bigint();
   await sleep(PAGE_SECONDS * 1000);
   const seconds = Number(process.hrtime.bigint() - start) / 1e9;
-  return (treeTicks(pid) - before) / TICKS_A_SECOND / seconds;
+  return (cpuTicksOfTree(pid) - before) / TICKS_PER_SECOND / seconds;
 }
 
 async function pageShares(parts) {
@@ -156,9 +156,9 @@ export async function dashboardBench(progress) {
       const label = 'with feed / without feed';
       result.ratios[label] = ratio('time');
       result.ratios[`CPU, ${label}`] = ratio('server');
-      result.bars.push(bar(label, '>=', OF_WITHOUT_FEED, result.ratios[label]));
+      result.bars.push(bar(label, '>=', MIN_THROUGHPUT_RATIO, result.ratios[label]));
       for (const [name, share] of Object.entries(await pageShares({ service, load }))) {
-        result.bars.push(bar(`part of a core, ${name} page`, '<=', OF_A_CORE, share));
+        result.bars.push(bar(`part of a core, ${name} page`, '<=', MAX_CORE_SHARE, share));
       }
     }),
   );

@@ -11,7 +11,7 @@ const config = {
   ...{ files: [], overrides: [], settings: {}, rules: [], domains: [], warnings: [] },
   policies: Array.from({ length: POLICIES }, (_, number) => ({
     name: policyName(number),
-    // Some are soon exhausted, so that there are denials.
+    // Every fourth policy has a low limit, so that the pages have denials to show.
     options: { limit: number % 4 === 0 ? 2 : 1_000_000, window: '1m' },
     shadow: number % 10 === 9,
   })),
@@ -47,7 +47,7 @@ function listener() {
         });
         request.on('error', reject);
       }),
-    /** Returns the number of ticks received. */
+    /** Closes the stream. Returns the number of `tick` events received. */
     leave: () => {
       request.destroy();
       return ticks;

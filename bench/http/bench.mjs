@@ -22,14 +22,14 @@ const FRAMEWORKS = {
 const OF_PEER = 1;
 
 const CONNECTIONS = 64;
-/** Until then, the CPU time includes V8's compiler, which takes more for an app with more code. */
+/** Unmeasured turns in which V8 compiles the code, which takes longer for an app with more code. */
 const WARM_UP_TURNS = 8;
 const TURNS = 3;
 
 const TRAFFICS = [
   {
     traffic: 'all allowed',
-    // Two processes with the same code may differ by 10 % as long as they run.
+    // Each start uses new processes: two processes of the same code can differ by 10 % until exit.
     starts: 5,
     options: { limit: 1_000_000_000, windowMs: 60_000 },
     status: 200,
@@ -50,7 +50,7 @@ const TRAFFICS = [
   },
 ];
 
-/** One server under load, as a contender of the harness. */
+/** One server under load, with the methods that the harness calls on a contender. */
 class Lane {
   constructor(server, load, status) {
     this.name = server.name;

@@ -13,7 +13,7 @@ export function loadRows(turns, traffic) {
       'requests/s': Math.round(1e9 / median(of('time'))),
       'spread %': percent(spread(of('time'))),
       'server CPU us': round(median(of('server')) / 1e3),
-      // If the load is as busy as the server, the throughput measured is that of the load.
+      // If the load generator is as busy as the server, it may be the bottleneck.
       'server busy %': percent(median(rounds.map(({ server, time }) => server / time))),
       'load busy %': percent(median(rounds.map(({ load, time }) => load / time))),
     };
@@ -23,7 +23,7 @@ export function loadRows(turns, traffic) {
 /**
  * Adds the ratios of `name` to `peer`, above 1 if `name` is faster: by throughput (`time`) and by
  * the server's CPU time per request (`server`), each the median over the turns. If `need` is given,
- * adds a bar for the ratio by `judged`.
+ * adds a bar (a required bound) for one of the ratios: `judged` is `time` or `server`.
  */
 export function compare(result, turns, traffic, [name, peer, need], judged = 'time') {
   const others = turns.get(peer);

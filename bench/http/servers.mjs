@@ -1,7 +1,7 @@
 /**
  * The servers under load: for each framework the bare app, the app with Sluice and the app with
- * its most used limiter; for Hono also Sluice in front of the app. The peers send the headers of an
- * IETF draft in their cheapest form.
+ * its most used limiter; for Hono also Sluice in front of the app. The other limiters send the
+ * rate-limit headers of an IETF draft, in the form that costs them least.
  */
 import { once } from 'node:events';
 import { createServer } from 'node:http';
@@ -9,13 +9,13 @@ import { createServer } from 'node:http';
 const HOST = '127.0.0.1';
 const BODY = { hello: 'world' };
 
-/** The methods that the benchmark calls. */
+/** Returns the methods that the benchmark calls on a server. */
 function underLoad(server) {
   const { port } = server.address();
   return {
     port: () => port,
 
-    /** CPU time of this process so far, in microseconds. */
+    /** Returns the CPU time of this process so far, in microseconds. */
     cpu() {
       const { user, system } = process.cpuUsage();
       return user + system;

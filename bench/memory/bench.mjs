@@ -1,4 +1,7 @@
-/** The memory benchmark: speed, bytes, growth and a flood of keys. */
+/**
+ * Benchmark of the memory store: speed, bytes per key, the longest call while the store grows, and
+ * memory when more keys arrive than `maxKeys`.
+ */
 import { ratio, takeTurns, timeRows, withContenders } from '../harness.mjs';
 import { bar, round } from '../report.mjs';
 
@@ -19,8 +22,8 @@ const OPERATIONS = 400_000;
 
 /**
  * Speed comparisons: contender, peer and the required ratio, if any. With 1,000 keys most calls
- * exceed the limit of 100 per minute, with 1,000,000 none does. The last one has 1,000 keys and a
- * limit that is never reached; it has no required ratio.
+ * exceed the limit of 100 per minute, with 1,000,000 none does. The last comparison has 1,000 keys
+ * and a limit that is never reached, and no required ratio.
  */
 const SPEEDS = [
   {
@@ -84,7 +87,7 @@ async function measureSpeed(result, progress) {
     await withContenders(CONTENDERS, names, options, async (contenders) => {
       for (const contender of contenders) {
         await contender.call('fill');
-        // Warm: compiled, and past the first collections.
+        // Warm up: V8 compiles the code and makes its first garbage collections.
         await contender.call('run', OPERATIONS);
       }
       const times = await takeTurns(contenders, ROUNDS, OPERATIONS);

@@ -1,24 +1,24 @@
 /**
  * Contenders in memory: Sluice, the memory stores of two other limiters, and a bare `Map` of
- * counters, which limits nothing. Each uses its public API, the real clock, and a new key string
- * for each call, as in a server.
+ * counters, which limits nothing. Each uses its public API and a new key string for each call, as
+ * in a server. All use the real clock, except the Sluice contenders with a `givenClock`.
  */
 import { MemoryStore } from 'express-rate-limit';
 import { RateLimiterMemory } from 'rate-limiter-flexible';
 import { createLimiter, memoryStore } from 'sluice';
 
-/** User ids of nine digits: 14 characters in all. */
+/** Returns a key of 14 characters: `user:` and nine digits. */
 const keyOf = (number) => `user:${100_000_000 + number}`;
 
 /** Default limit of all contenders: 100 per minute. */
 const LIMIT = 100;
 const WINDOW_MS = 60_000;
 const MAX_KEYS = 4_000_000;
-/** Warm-up calls before memory is measured, and their keys. */
+/** Number of warm-up calls before memory is measured, and the number of keys they use. */
 const WARM_CALLS = 200_000;
 const WARM_KEYS = 1000;
 
-/** Pseudo-random key numbers, the same sequence for all contenders. */
+/** Returns a generator of pseudo-random key numbers, the same sequence for all contenders. */
 function sequence(keys) {
   let state = 0x2545f491;
   return () => {
@@ -33,8 +33,8 @@ const nanoseconds = (start, count) => Number(process.hrtime.bigint() - start) / 
 
 /**
  * Returns the resident bytes that a task retains after garbage collection. A million strings grow
- * V8's young generation to its full 32 MB; that happens once before, so that only the memory of the
- * keys is measured.
+ * V8's young generation to its full 32 MB. The first loop causes that growth before the
+ * measurement, so that only the memory of the keys is measured.
  */
 async function growth(task) {
   const settled = () => {
@@ -93,7 +93,7 @@ function immediate(call, { keys }) {
 function awaited(call, numberIn, { keys }) {
   const next = sequence(keys);
   let sum = 0;
-  /** Some contenders reject the promise to report a denial. */
+  /** Resolves to the number in a result. rate-limiter-flexible rejects the promise of a denial. */
   const one = async (key) => {
     try {
       return numberIn(await call(key));
@@ -171,7 +171,7 @@ export const contenders = {
     return immediate((key) => limiter.checkSync('p', key).remaining, options);
   },
 
-  /** `sliding-log` with a clock that advances with each round: each call is an entry. */
+  /** `sliding-log` with a clock that advances after each pass over all keys: one entry per call. */
   'sluice sliding-log, entries': (options) => {
     const clock = givenClock();
     const policy = { algorithm: 'sliding-log', limit: 1_000_000, window: 60 * WINDOW_MS };
@@ -183,7 +183,7 @@ export const contenders = {
     }, options);
   },
 
-  /** A limiter with `maxKeys` that one-off keys exceed, and one key that is denied. */
+  /** A limiter with one key at its limit, and then more one-off keys than `maxKeys`. */
   'sluice flooded': ({ maxKeys }) => {
     const policy = { algorithm: 'sliding-counter', limit: LIMIT, window: 60 * WINDOW_MS };
     const store = memoryStore({ maxKeys });

@@ -1,6 +1,6 @@
 /**
- * The longest single call on one log of 100,000 entries, over mixed operations, with the
- * time in milliseconds below which 99.99 % of the calls stay.
+ * Measures single calls on one sliding log of 100,000 entries. Prints the number of calls of each
+ * operation, and the median, the 99.99th percentile and the maximum duration in milliseconds.
  *
  *     node bench/memory/log-calls.mjs [module of the library] [operations]
  */
@@ -33,8 +33,8 @@ function check(name = 'check') {
   if (receipt) receipts.push(receipt);
 }
 
-/** Refunds or settles the receipt at a part of the list. */
-function giveBack(name, part, call) {
+/** Refunds or settles one receipt: the oldest for `part` 0, the newest for `part` 1. */
+function refundOrSettle(name, part, call) {
   const at = Math.min(Math.floor(part * receipts.length), receipts.length - 1);
   const [receipt] = receipts.splice(at, 1);
   timed(name, () => call(receipt));
@@ -42,15 +42,15 @@ function giveBack(name, part, call) {
 
 const refund = (receipt) => limiter.refundSync(receipt);
 const calls = [
-  () => giveBack('refund newest', 1, refund),
-  () => giveBack('refund oldest', 0, refund),
-  () => giveBack('refund middle', 0.5, refund),
-  () => giveBack('settle middle', 0.5, (receipt) => limiter.settleSync(receipt, 2)),
+  () => refundOrSettle('refund newest', 1, refund),
+  () => refundOrSettle('refund oldest', 0, refund),
+  () => refundOrSettle('refund middle', 0.5, refund),
+  () => refundOrSettle('settle middle', 0.5, (receipt) => limiter.settleSync(receipt, 2)),
   () => timed('peek', () => limiter.peekSync('p', 'key')),
   () => timed('denial', () => limiter.checkSync('p', 'key', { cost: ENTRIES })),
 ];
 
-// The first round lets V8 compile; the second is reported.
+// In the first round, V8 compiles the code. Only the second round is reported.
 for (const isReported of [false, true]) {
   for (const name of Object.keys(times)) delete times[name];
   for (let made = 0; made < ENTRIES; made++) check('check, growing');
@@ -59,7 +59,7 @@ for (const isReported of [false, true]) {
     calls[made % calls.length]();
     if (made % 100 === 0) timed('inspect', () => limiter.inspectSync('p', 'key'));
   }
-  // Half of the entries expire, nothing is written, and then all expire at once.
+  // Half of the entries expire, then all others at once. The calls in between peek or are denied.
   clock.nowMs += WINDOW_MS - ENTRIES / 2;
   for (let made = 0; made < 100; made++) calls[4 + (made % 2)]();
   clock.nowMs += WINDOW_MS;

@@ -22,12 +22,12 @@ const ROUNDS = 7;
 
 /** Traffic of 1,000 users within their limits. */
 const WITHIN = { keys: 1000, limit: 1_000_000_000, windowMs: 60_000, admits: 'all' };
-/** Traffic of few users that have used up their limits for longer than the benchmark takes. */
+/** Traffic of four users at their limits. The window is longer than the benchmark. */
 const OVER = { keys: 4, limit: 1000, windowMs: 3_600_000, admits: 'none' };
 
 /**
- * Loads and comparisons: measure, contender, peer and the required ratio, if any. It is a minimum
- * for speed and a maximum for client CPU and server time.
+ * Loads and comparisons: measure, contender, peer and the required ratio, if any. The ratio is a
+ * minimum for speed, and a maximum for client CPU, server time and server CPU.
  */
 const LOADS = [
   {
@@ -82,7 +82,7 @@ const LOADS = [
     ],
   },
   {
-    // As 50 quiet processes: nothing of one client is batched with another.
+    // Like 50 processes with little traffic each: commands of different clients share no batch.
     traffic: '50 clients, 1 in flight each',
     options: { ...WITHIN, inFlight: 50, clients: 50 },
     operations: 20_000,
@@ -114,7 +114,7 @@ async function measureLoad(result, server, progress) {
       if (options.admits === 'none') {
         await Promise.all(contenders.map((contender) => contender.call('fill')));
       }
-      // Warm: compiled, with the scripts loaded and the keys there.
+      // Warm up: V8 compiles the code, Redis loads the scripts, and the calls create the keys.
       for (const contender of contenders) await contender.call('run', operations);
       const turns = await takeTurns(contenders, rounds, operations);
       result.rows.push(...loadRows(turns, traffic));

@@ -1,6 +1,6 @@
 /**
- * Contenders on Redis, each with its usual setup: functions from a key to the promise of a result.
- * All use the same client library with the same settings.
+ * The limiters on Redis, each with its usual setup. Each is a function that takes a key and returns
+ * the promise of a result. All use the same client library with the same settings.
  */
 import { once } from 'node:events';
 import { Redis } from 'ioredis';
@@ -10,8 +10,8 @@ import { createLimiter } from 'sluice';
 import { redisStore } from 'sluice/redis';
 
 /**
- * Default settings, but without queueing, resending or waiting for an unresponsive server, so that
- * a failure ends the benchmark.
+ * Connects a client with default settings, except that it does not queue or resend commands and
+ * does not wait for an unresponsive server. A failure therefore ends the benchmark.
  */
 export async function connect(port, settings = {}) {
   const safe = {
@@ -24,10 +24,10 @@ export async function connect(port, settings = {}) {
   return client;
 }
 
-/** Failed decisions throw, so that no fallback is measured. */
+/** If Redis does not reply, a check throws, so that no fallback is measured. */
 const GUARD = { onFailure: 'throw', deadlineMs: 5000 };
 
-/** The deny cache avoids calls to Redis, so it is off when Redis is measured. */
+/** Returns a check by Sluice. By default without deny cache, which would avoid calls to Redis. */
 export function sluice(client, policies, { clock, ...options } = {}) {
   const store = redisStore(client, { ...GUARD, denyCache: false, ...options });
   const limiter = createLimiter({ policies, store, ...(clock && { clock }) });
@@ -48,8 +48,8 @@ export async function expressStore(client, { windowMs }) {
 }
 
 /**
- * The common sorted-set log, in its shortest form: without costs and without a retry time, for
- * which other implementations also read the oldest entry.
+ * The usual sliding log in a sorted set, in its shortest form: without costs and without a retry
+ * time. For a retry time, other implementations also read the oldest entry.
  */
 const SORTED_SET_LOG = `
 local time = redis.call('TIME')
@@ -64,7 +64,7 @@ return { 1, limit - count - 1 }`;
 
 export function sortedSetLog(client, { limit, windowMs }) {
   client.defineCommand('sortedSetLog', { numberOfKeys: 1, lua: SORTED_SET_LOG });
-  // Unique among processes and short, because the server stores each of them.
+  // A prefix that is unique among processes. It is short, because the server stores each member.
   const own = process.pid.toString(36);
   let calls = 0;
   return (key) => client.sortedSetLog(`log:${key}`, windowMs, limit, `${own}.${calls++}`);

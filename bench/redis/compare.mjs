@@ -1,4 +1,4 @@
-/** Results of the rounds under load: a row for each contender, ratios and bars. */
+/** Results of the rounds under load: a row for each contender, ratios and required bounds. */
 import { median, ratio, spread } from '../harness.mjs';
 import { bar, round } from '../report.mjs';
 
@@ -32,11 +32,11 @@ const TITLES = {
   serverCpu: 'server CPU, ',
 };
 
-/** Adds the ratio of two contenders: of their speeds, or of their costs. */
-export function compare(result, turns, traffic, [what, name, peer, need]) {
-  const label = `${TITLES[what]}${name} / ${peer}, ${traffic}`;
-  const isSpeed = what === 'speed';
-  const values = valuesOf(turns, isSpeed ? 'time' : what);
+/** Adds the ratio of two contenders by one measure: their speeds, or their costs. */
+export function compare(result, turns, traffic, [measure, name, peer, need]) {
+  const label = `${TITLES[measure]}${name} / ${peer}, ${traffic}`;
+  const isSpeed = measure === 'speed';
+  const values = valuesOf(turns, isSpeed ? 'time' : measure);
   // `ratio` compares speeds; a ratio of costs is the inverse.
   result.ratios[label] = isSpeed ? ratio(values, name, peer) : ratio(values, peer, name);
   if (need) result.bars.push(bar(label, isSpeed ? '>=' : '<=', need, result.ratios[label]));

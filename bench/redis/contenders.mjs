@@ -1,6 +1,6 @@
 /**
- * The contenders under load. Peers also run with auto-pipelining, a client setting that sends the
- * commands of one turn of the event loop together.
+ * The contenders under load. Some other limiters also run with auto-pipelining, a client setting
+ * that sends the commands of one turn of the event loop together.
  */
 import { connect, expressStore, flexible, sluice, sortedSetLog } from './clients.mjs';
 import { underLoad } from './load.mjs';
@@ -9,7 +9,7 @@ const BUNDLED = { enableAutoPipelining: true };
 
 const isAllowed = (decision) => decision.allowed;
 
-/** Connects as many clients as the load has, each with its own limiter. */
+/** Connects the number of clients that the load has. */
 const connectAll = ({ port, clients = 1 }, settings) =>
   Promise.all(Array.from({ length: clients }, () => connect(port, settings)));
 
@@ -24,7 +24,7 @@ async function ours(algorithm, options, storeOptions) {
 async function flexibleOn(options, settings) {
   const clients = await connectAll(options, settings);
   const calls = clients.map((client) => flexible(client, options));
-  // What it resolves to was admitted; a denial is a rejection.
+  // rate-limiter-flexible rejects the promise of a denial, so a resolved promise is an admission.
   return underLoad(clients[0], calls, () => true, options);
 }
 
@@ -58,7 +58,7 @@ export const contenders = {
     return underLoad(client, sortedSetLog(client, options), ([fits]) => fits === 1, options);
   },
 
-  /** Counts and limits nothing: the floor. */
+  /** Counts calls without a limit: the minimum work of a limiter on Redis. */
   'bare INCR': async (options) => bareIncr(await connect(options.port), options),
 
   'bare INCR, auto-pipelining': async (options) =>

@@ -1,12 +1,13 @@
-/** Load on a limiter that uses Redis: keeps calls in flight and measures client and server. */
+/** Load generator for limiters on Redis. Measures the costs for the client and for the server. */
 import { setTimeout as sleep } from 'node:timers/promises';
 
-/** User ids of nine digits: 14 characters in all. */
+/** Returns a key of 14 characters: `user:` and nine digits. */
 export const keyOf = (number) => `user:${100_000_000 + number}`;
 
 /**
- * Keeps `count` calls in flight and returns how many were admitted. Passes the number of its loop
- * to each call. A rejection that is not an error is a denial. Rejects with the first error.
+ * Makes `operations` calls in `count` loops, with one call in flight in each loop. Passes the
+ * number of the loop to `call`. Resolves to the number of admitted calls. A rejection that is not
+ * an `Error` is a denial; the first `Error` rejects the returned promise.
  */
 export async function keepInFlight(count, operations, call, isAdmitted) {
   let begun = 0;
@@ -26,8 +27,8 @@ export async function keepInFlight(count, operations, call, isAdmitted) {
 }
 
 /**
- * Returns the microseconds that these commands took, from INFO. The time of a script includes the
- * commands it calls, which INFO also lists: pass only commands that clients send.
+ * Returns the microseconds that these commands took, from INFO. Pass only commands that clients
+ * send: INFO also lists the commands that a script calls, and the script's time includes them.
  */
 export function commandTime(info, commands) {
   let sum = 0;
@@ -73,8 +74,8 @@ export function underLoad(client, call, isAdmitted, options, commands = SCRIPTS)
   };
   return {
     /**
-     * Uses up the limit of every key. Each call of a key is in another millisecond, because a log
-     * may keep the calls of one millisecond as one entry.
+     * Uses up the limit of every key. No two calls of a key are in the same millisecond, because a
+     * log may keep such calls as one entry.
      */
     async fill() {
       for (let turn = 0; turn < limit; turn++) {
@@ -84,7 +85,7 @@ export function underLoad(client, call, isAdmitted, options, commands = SCRIPTS)
       }
     },
 
-    /** Returns the time, client CPU and server time of one operation, in nanoseconds. */
+    /** Returns the elapsed time and the costs of one operation, in nanoseconds. */
     async run(operations) {
       await client.config('RESETSTAT');
       const before = serverCpu(await client.info('cpu'));

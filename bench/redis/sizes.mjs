@@ -1,4 +1,4 @@
-/** What the server keeps, by MEMORY USAGE: a call in a log, a key of a counter. */
+/** Memory that Redis uses for a call in a log and for a key of a counter, by MEMORY USAGE. */
 import { ManualClock } from 'sluice';
 import { connect, expressStore, flexible, sluice, sortedSetLog } from './clients.mjs';
 import { keyOf } from './load.mjs';
@@ -7,18 +7,17 @@ const WINDOW_MS = 60_000;
 const CALLS = 1000;
 const KEYS = 1000;
 
-/** Counts differ from key to key, up to some hundreds. */
+/** Returns the count of the key with this number, from 1 to 500. */
 const countOf = (number) => 1 + (number % 500);
 
 const numbers = (count) => Array.from({ length: count }, (_, number) => number);
 
 async function admitted(promise) {
   const decision = await promise;
-  if (!decision.allowed)
-    throw new Error('a call was denied, and so it has left nothing to measure');
+  if (!decision.allowed) throw new Error('Expected all calls to be allowed, got a denial');
 }
 
-/** Makes each call in another millisecond, because calls of one millisecond share an entry. */
+/** Makes each call in a different millisecond, because calls in one millisecond share an entry. */
 async function fillLog(client, cost) {
   const clock = new ManualClock(Date.now());
   const policy = { algorithm: 'sliding-log', limit: CALLS * cost, window: WINDOW_MS };
@@ -34,7 +33,7 @@ async function fillSortedSet(client) {
   for (let made = 0; made < CALLS; made++) await log(keyOf(0));
 }
 
-/** Two windows in a row, so that both of the numbers that a key holds are as large as they get. */
+/** Fills two windows in a row, so that the counts of the previous and current window are stored. */
 async function fillCounters(client) {
   const clock = new ManualClock(Date.now());
   const policy = { algorithm: 'sliding-counter', limit: 1000, window: WINDOW_MS };
@@ -51,7 +50,7 @@ async function fillFlexible(client) {
   await Promise.all(numbers(KEYS).map((each) => consume(keyOf(each), countOf(each))));
 }
 
-/** It counts calls only, and a number of any size takes the same. */
+/** Makes three calls per key. A count of any size takes the same memory in rate-limit-redis. */
 async function fillExpressStore(client) {
   const increment = await expressStore(client, { windowMs: WINDOW_MS });
   for (let made = 0; made < 3; made++) {

@@ -14,7 +14,6 @@ const BATCH = 100;
 const ROUNDS = 11;
 const WARM_UP_TURNS = 3;
 
-/** Requests of each lane, and their number in a turn of about half a second. */
 const key = (number) => `user:${number}`;
 const all = (count, make) => Array.from({ length: count }, (_, number) => make(number));
 const post = (body) => ({ method: 'POST', path: '/v1/check', body: JSON.stringify(body) });
@@ -35,6 +34,7 @@ const batches = all(KEYS / BATCH, (turn) =>
   post({ checks: all(BATCH, (number) => check(BATCH * turn + number)) }),
 );
 
+/** Requests of each contender, and their number in a turn of about half a second. */
 const LANES = {
   'bare POST': { messages: checks, requests: 12_000 },
   'POST /v1/check': { messages: checks, requests: 12_000 },
@@ -45,16 +45,16 @@ const LANES = {
 };
 
 /**
- * Reference figures of the bars: decisions and calls per second on a machine with this many bare
- * POSTs per second.
+ * Required decisions and calls per second, on a machine where the bare server handles `BARE_POSTS`
+ * requests per second. The bars are the ratios of these figures.
  */
 const BARE_POSTS = 27_000;
 const BATCHED_DECISIONS = 150_000;
 const GRPC_CALLS = 8000;
-/** Throughput relative to the bare server of the same method. */
+/** Required throughput relative to the bare server of the same method. */
 const OF_BARE = { 'POST /v1/check': 1.2, 'forward-auth': 0.85 };
 
-/** The load on one server, as a contender of the harness. */
+/** One server under load, with the methods that the harness calls on a contender. */
 class Lane {
   constructor(server, load) {
     this.name = server.name;
@@ -82,10 +82,10 @@ class Lane {
   }
 }
 
-/** Returns the throughput relative to `peer`: the median over the rounds. */
-const perPeer = (turns, name, peer, each = 1) =>
+/** Returns the decisions per second relative to `peer`: the median over the rounds. */
+const perPeer = (turns, name, peer, batch = 1) =>
   round(
-    median(turns.get(peer).map(({ time }, turn) => (each * time) / turns.get(name)[turn].time)),
+    median(turns.get(peer).map(({ time }, turn) => (batch * time) / turns.get(name)[turn].time)),
   );
 
 function judge(result, turns) {

@@ -1,4 +1,4 @@
-/** Load on Envoy's rate limit service: calls in flight over a few connections. */
+/** Load generator for the Envoy rate limit service (gRPC), with several calls per connection. */
 import { credentials, makeGenericClientConstructor } from '@grpc/grpc-js';
 import { loadSync } from '@grpc/proto-loader';
 
@@ -23,7 +23,7 @@ export const contenders = {
     return {
       /** Returns the time and the CPU time of this process per call, in nanoseconds. */
       async run(port, { inFlight, keys }, calls) {
-        // Channels with the same options share a connection, so each gets one that differs.
+        // gRPC channels with the same options share a connection, so each client gets a unique one.
         const clients = Array.from(
           { length: CONNECTIONS },
           (_, place) =>

@@ -1,8 +1,8 @@
 /**
  * The service with default settings, metrics and log, and the bare node:http servers that it is
- * compared with. They read the same requests and decide nothing. The bare POST writes the same
- * body. The bare GET writes Node's default headers; forward-auth omits Connection and Keep-Alive
- * and adds RateLimit and RateLimit-Policy.
+ * compared with. The bare servers read the same requests and decide nothing. The bare POST server
+ * writes the same body as the service. The bare GET server writes Node's default headers;
+ * forward-auth omits Connection and Keep-Alive and adds RateLimit and RateLimit-Policy.
  */
 import { once } from 'node:events';
 import { createServer } from 'node:http';
@@ -10,7 +10,7 @@ import { makeLog, openStore, readSettings, startService } from 'sluice-server';
 
 const HOST = '127.0.0.1';
 
-/** Microseconds of processor time that this process has used so far. */
+/** Returns the CPU time of this process so far, in microseconds. */
 function cpu() {
   const { user, system } = process.cpuUsage();
   return user + system;
@@ -23,7 +23,7 @@ async function bare(listener) {
   return { port: () => port, cpu };
 }
 
-/** Returns a response like that of the service. */
+/** Returns a response body with the same fields as the service's. */
 function responseFor({ policy, key, cost = 1 }) {
   const atMs = Date.now();
   const own = { allowed: true, policy, key, cost, limit: 1_000_000_000, remaining: 999_999_999 };

@@ -4,14 +4,14 @@
  *
  *     node bench/service/workers.mjs
  *
- * Measures CPU time per request of each process of the service, so the load generator has its own
- * share: it may use the same cores, and its time does not count. One process serves at most
- * 1 / cpu requests per second. Two workers and the store process together have two cores:
+ * Measures CPU time per request of each process of the service. The load generator may use the same
+ * cores, because its CPU time does not count. One process serves at most 1 / cpu requests per
+ * second. Two workers and the store process together have two cores:
  *
  *     capacity = min(2 / (worker + store + supervisor), 2 / worker, 1 / store)
  *
- * where each name stands for the CPU time of all processes of that kind per request. The bar is
- * 1.5. Rounds alternate, and the median counts.
+ * where each name stands for the CPU time of all processes of that kind per request. The required
+ * ratio is 1.5. Rounds with one and two workers alternate; the ratio is computed from the medians.
  */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -26,7 +26,7 @@ const REQUESTS = 20_000;
 const CONNECTIONS = 64;
 const TICK_MS = 10;
 
-/** CPU time of a process in ms. */
+/** Returns the CPU time of a process in ms. */
 function cpuOf(pid) {
   const text = readFileSync(`/proc/${pid}/stat`, 'latin1');
   const fields = text.slice(text.lastIndexOf(')') + 2).split(' ');
@@ -49,7 +49,7 @@ class Service {
     }
   }
 
-  /** CPU time in ms by kind of process. */
+  /** Returns the CPU time in ms by kind of process. */
   cpu() {
     const { pid } = this.process;
     const times = { supervisor: cpuOf(pid), worker: 0, store: 0 };
@@ -107,7 +107,7 @@ for (let round = 0; round < ROUNDS; round++) {
   for (const workers of [1, 2]) rounds[workers].push(await measure(workers));
 }
 const medianOf = (workers, kind) => median(rounds[workers].map((each) => each[kind]));
-// With one worker the first process serves.
+// With one worker, the process counted as supervisor serves the requests itself.
 const single = 1 / medianOf(1, 'supervisor');
 const [worker, store, supervisor] = ['worker', 'store', 'supervisor'].map((kind) =>
   medianOf(2, kind),

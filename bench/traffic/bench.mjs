@@ -1,6 +1,7 @@
 /**
- * The benchmark of plans: a day of a million clients through two policies, beside an awk that only
- * counts the lines of each client. BENCH_TRAFFIC_LINES makes it shorter, for a quick look.
+ * Benchmark of `sluice plan`: replays a day of a million clients through two policies. The peer is
+ * an awk program that only counts the lines of each client. For a shorter run, set
+ * BENCH_TRAFFIC_LINES to a smaller number of log lines.
  */
 import { execFile } from 'node:child_process';
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
@@ -16,13 +17,13 @@ const CLIENTS = LINES / 5;
 const SEED = 7;
 const ROUNDS = 3;
 
-/** As much of awk's speed, and as little memory, as is needed. */
-const OF_AWK = 0.25;
+/** Minimum speed relative to awk, and maximum memory. */
+const MIN_OF_AWK = 0.25;
 const MAX_MB = 400;
 
-/** Both count every request; the second holds all clients for the whole day. */
+/** Both policies count every request. The second stores all clients for the whole day. */
 const POLICIES = 'policies:\n  perMinute: 60/1m\n  perDay: 5000/1d\n';
-/** Those of today are others, so that nothing of them could be shared. */
+/** Policies for `--against`. Their limits differ, so that the two replays cannot share counters. */
 const TODAY = 'policies:\n  perMinute: 100/1m\n  perDay: 4000/1d\n';
 
 const PLAN = new URL('plan.mjs', import.meta.url).pathname;
@@ -32,7 +33,7 @@ const COUNTED = "awk '{c[$1]++}'";
 
 const run = promisify(execFile);
 
-/** How long a command takes, and how much of the processors, in seconds. */
+/** Resolves to the elapsed time and the CPU time of a command, in seconds. */
 async function timed(command, args) {
   const script = 'TIMEFORMAT="%R %U %S"; time "$@" > /dev/null';
   const { stderr } = await run('bash', ['-c', script, 'bash', command, ...args]);
@@ -88,7 +89,7 @@ export async function trafficBench(progress) {
         'processor time of awk / of plan': round(ratio(({ cpu }) => cpu)),
       },
       bars: [
-        bar('lines/s of plan / of awk', '>=', OF_AWK, speed),
+        bar('lines/s of plan / of awk', '>=', MIN_OF_AWK, speed),
         bar(`MB of plan with ${CLIENTS} clients`, '<=', MAX_MB, megabytes(PLANNED)),
         bar('MB of the same, --against two others', '<=', MAX_MB, megabytes(AGAINST)),
       ],

@@ -28,7 +28,7 @@ const AGENTS = [
   'curl/8.14.1',
 ];
 
-/** Numbers from 0 to 1, the same for the same seed. */
+/** Returns a generator of numbers from 0 to 1. The same seed gives the same numbers. */
 function randomFrom(seed) {
   let state = seed >>> 0;
   return () => {
@@ -52,7 +52,7 @@ function addressOf(client) {
   return `${11 + (client % 180)}.${mixed >>> 16}.${(mixed >>> 8) & 255}.${mixed & 255}`;
 }
 
-/** One line of a client in a second of the day. */
+/** Returns one log line of a client. */
 function lineOf(client, stamp, random) {
   const path = PATHS[Math.floor(random() * PATHS.length)];
   const id = path.length > 3 && path.endsWith('/') ? Math.floor(random() * 50_000) : '';
@@ -62,7 +62,7 @@ function lineOf(client, stamp, random) {
   return `${addressOf(client)} - - [${stamp}] "${request}" 200 ${bytes} "-" "${agent}"\n`;
 }
 
-/** Clients with another request, by its second within the next minute. */
+/** Clients whose visit continues, by the second of their next request (at most 60 s ahead). */
 class Visits {
   #bySecond = Array.from({ length: MAX_PAUSE_S + 1 }, () => []);
 
@@ -78,7 +78,7 @@ class Visits {
   }
 }
 
-/** Writes the given number of lines. Programs send what the clients' requests leave. */
+/** Writes the given number of lines. Programs send the requests that the visitors do not. */
 export async function writeLog(path, { lines, clients, seed }) {
   const random = randomFrom(seed);
   const output = createWriteStream(path);

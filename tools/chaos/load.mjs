@@ -1,22 +1,24 @@
 /**
  * Open-loop load over TLS: requests are due at fixed times, independent of earlier responses. A
  * connection has one request in flight. As in a proxy, a pool of idle connections is kept open, and
- * lost ones are replaced one after the other. If none is idle another one is opened, up to a bound.
+ * lost connections are replaced one after the other. If no connection is idle, another is opened,
+ * up to a bound.
  *
- * This process shares the processors with the service, and its own delays are not the service's:
- * the time of a request counts from when it was sent, see `timed`.
+ * This process shares the CPU cores with the service. Its own delays must not count as delays of
+ * the service, so a request's duration starts when the request is sent (see `timed`).
  */
 import { connect } from 'node:tls';
 
 const TICK_MS = 5;
 const MAX_CONNECTIONS = 400;
 /**
- * Without a pool, a pause of the service for 50 ms lets 100 requests open a connection each. Their
- * handshakes take longer than the pause, so that more requests open more connections.
+ * Number of connections kept open. Without a pool, a pause of the service for 50 ms would make 100
+ * requests open a connection each. The handshakes take longer than the pause, so that the following
+ * requests would open even more connections.
  */
 const POOL_SIZE = 150;
-/** One in this many requests uses a new connection. */
-const FRESH = 100;
+/** One request in 100 uses a new connection. */
+const NEW_CONNECTION_INTERVAL = 100;
 
 class Connection {
   #text = '';
@@ -35,7 +37,7 @@ class Connection {
     });
   }
 
-  /** Adds the connection to the idle ones when it is open. */
+  /** Adds the connection to the idle connections when it is open. */
   join() {
     this.socket.once('secureConnect', () => this.#load.idle(this));
   }
@@ -78,9 +80,9 @@ export class Load {
   /** Completed requests. */
   #results = [];
   #inFlight = new Set();
-  /** Times for which this process was blocked: `[fromMs, untilMs]`, in order. */
+  /** Periods in which this process was blocked: `[fromMs, untilMs]`, in order. */
   #blocked = [];
-  /** Requests that could not be sent, because all connections were in use. */
+  /** Number of requests that could not be sent, because all connections were in use. */
   unsent = 0;
 
   /** `bodyOf` returns the body of the next request. */
@@ -105,7 +107,7 @@ export class Load {
   }
 
   #send(dueMs) {
-    const isSingle = this.#sent++ % FRESH === 0;
+    const isSingle = this.#sent++ % NEW_CONNECTION_INTERVAL === 0;
     const connection = (isSingle ? undefined : this.#idle.pop()) ?? this.#open();
     if (connection === undefined) {
       this.unsent++;
@@ -126,15 +128,15 @@ export class Load {
     return connection;
   }
 
-  /** Returns the longest time for which this process was blocked, since a time. */
+  /** Returns the longest period since `sinceMs` in which this process was blocked. */
   longestBlockedMs(sinceMs) {
     const times = this.#blocked.filter(([fromMs]) => fromMs >= sinceMs);
     return Math.round(Math.max(0, ...times.map(([fromMs, untilMs]) => untilMs - fromMs)));
   }
 
   /**
-   * Returns the completed requests that were due since a time. `tookMs` is the time from sending a
-   * request to its response, `blockedMs` how long this process was blocked meanwhile.
+   * Returns the completed requests that were due since `sinceMs`. `tookMs` is the time from sending
+   * a request to its response. `blockedMs` is the part of it in which this process was blocked.
    */
   timed(sinceMs) {
     const results = this.#results.filter(({ dueMs }) => dueMs >= sinceMs);

@@ -1,21 +1,22 @@
 /**
- * Chaos campaign: a service with several workers under load, while workers and the store process
- * are stopped and killed, a large configuration is reloaded every second, its log is not read for
- * 3 s, and a TLS client sends requests and reads no response. Times count after a warm-up of 5 s.
+ * Chaos test of a service with several workers under load. Meanwhile, workers and the store process
+ * are stopped and killed, a large configuration is reloaded every second, the log is not read for
+ * 3 s, and a TLS client sends requests without reading responses. The measurement starts after a
+ * warm-up of 5 s.
  *
  *     npm run chaos
  *     npm run chaos -- --seconds 15 --rate 200 --rules 500 --json
  *
  * A request is lost if its connection is closed before the response: its worker was stopped or
  * killed. A request is held if its new connection waited for a stopped worker, until that worker
- * was killed. All others went to healthy workers:
+ * was killed. All other requests went to healthy workers. The percentages refer to them:
  *
- *     inTimePercent        of them, answered within 250 ms after they were sent
- *     unmeasuredPercent    of them, took longer, but not without the time for which the load
- *                          generator was blocked; not part of inTimePercent
- *     ofDuePercent         of them, answered within 250 ms after they were due; includes all delays
- *                          of the load generator
- *     generatorBlockedMs   the longest time for which the load generator was blocked
+ *     inTimePercent        requests with a response within 250 ms after they were sent, of all
+ *                          requests except unmeasured ones
+ *     unmeasuredPercent    requests that took longer only because the load generator was blocked
+ *     ofDuePercent         requests with a response within 250 ms after they were due; includes all
+ *                          delays of the load generator
+ *     generatorBlockedMs   the longest period in which the load generator was blocked
  *
  * Exits with 1 if a figure is outside its bound; `--lenient` skips the bounds that depend on the
  * speed of the machine, and the warm-up.
@@ -34,24 +35,24 @@ const OPTIONS = {
   lenient: { type: 'boolean', default: false },
 };
 
-/** The limit of each key, and how many keys are used in turn. */
+/** The limit of each key, and the number of keys used in turn. */
 const LIMIT = 100;
 const KEYS = 20;
 const IN_TIME_MS = 250;
-/** If the load generator is blocked more often, the figures say nothing about the service. */
+/** If more requests are unmeasured, the load generator was blocked too often for valid figures. */
 const MAX_UNMEASURED_PERCENT = 1;
 const RELOAD_MS = 1000;
 const PAUSE_MS = 1500;
 const WARM_UP_MS = 5000;
 const PATIENCE_MS = 30_000;
-/** On a slow machine, the run is longer than `--seconds`. */
+/** Minimum number of events. On a slow machine, they take longer than `--seconds`. */
 const MIN_EVENTS = 3;
 
 const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 
 /**
- * Keys of the requests. While the store process is replaced, both processes may admit a key up to
- * its limit, so other keys are used then.
+ * Keys of the requests. While the store process is replaced, the old and the new process may each
+ * admit a key up to its limit. Requests then use separate keys, named `between`.
  */
 class Keys {
   #phase = 0;
@@ -69,7 +70,7 @@ class Keys {
   }
 }
 
-/** Runs in turn. Each resolves when the service has recovered. */
+/** The events, run in turn. Each function resolves when the service has recovered. */
 const EVENTS = {
   'worker stopped': (chaos) => chaos.hitWorker('SIGSTOP', 'worker not responding, killed'),
   'worker killed': (chaos) => chaos.hitWorker('SIGKILL', 'worker exited'),
@@ -85,9 +86,9 @@ class Chaos {
   #load;
   #victim = 0;
   startMs = 0;
-  /** Events with their start, their end by the log, and the counts of their log lines. */
+  /** Events with their start, their end, and the counts of their log lines. */
   events = [];
-  /** Times from a SIGSTOP of a worker to the log line that it was killed. */
+  /** Periods from the SIGSTOP of a worker to the log line that reports its kill. */
   stops = [];
 
   constructor(service, keys, load) {
@@ -110,7 +111,7 @@ class Chaos {
     }
   }
 
-  /** In turn: a worker that was started recently is replaced after a pause. */
+  /** Hits the workers in turn, because a recently started worker is replaced after a delay. */
   async hitWorker(signal, message) {
     const { workers } = this.#service.pids;
     const worker = workers[this.#victim++ % workers.length];
@@ -122,8 +123,8 @@ class Chaos {
   }
 
   /**
-   * Whether a request waited for a stopped worker: its connection was new, and it was answered only
-   * after the worker was killed and the connection handed to another one.
+   * Returns true if a request waited for a stopped worker: its connection was new, and the response
+   * came only after the worker was killed and another worker took over the connection.
    */
   isHeld({ isOnNew, sentMs, endMs }) {
     const isIn = ({ fromMs, untilMs }) =>
@@ -195,7 +196,7 @@ const isLate = ({ tookMs, blockedMs }) => tookMs - blockedMs > IN_TIME_MS;
 
 /**
  * Returns for each event the time until the last request that was late, lost or degraded. A request
- * that was in flight when an event began belongs to that event.
+ * in flight at the start of an event counts for that event.
  */
 function recoveries(events, results) {
   const failed = results.filter((result) => result.isLost || result.isDegraded || isLate(result));

@@ -1,4 +1,4 @@
-/** `sluice serve` under test: its log, its processes and its files. */
+/** Runs `sluice serve` for the chaos test. Gives access to its log, processes and configuration. */
 import { execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
@@ -57,7 +57,7 @@ export class Service {
     this.#process.stdout.resume();
   }
 
-  /** Replaces the configuration file atomically. Each `round` has another limit. */
+  /** Replaces the configuration file atomically. Each `round` has a different limit. */
   writeConfig(round = 0) {
     const numbers = Array.from({ length: this.#rules }, (_, at) => at);
     const text = [
@@ -74,7 +74,7 @@ export class Service {
     renameSync(`${file}.new`, file);
   }
 
-  /** Process ids of the workers and of the store process, which is older than the spare one. */
+  /** Process ids of the workers and of the active store process, which is older than the spare. */
   get pids() {
     const { pid } = this.#process;
     const text = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8');
