@@ -262,12 +262,11 @@ function failures(figures, isLenient) {
   ].filter(Boolean);
 }
 
-async function main() {
-  const { values } = parseArgs({ options: OPTIONS });
-  const [seconds, rate, rules, workers] = ['seconds', 'rate', 'rules', 'workers'].map((name) =>
+/** Runs the events, and returns the figures. */
+async function run(service, values) {
+  const [seconds, rate, workers] = ['seconds', 'rate', 'workers'].map((name) =>
     Number(values[name]),
   );
-  const service = new Service({ rules, limit: LIMIT });
   await service.start(workers);
   const keys = new Keys();
   const load = new Load(service.port, rate, () => ({ policy: 'hot', key: keys.next() }));
@@ -282,7 +281,19 @@ async function main() {
   await load.stop(PATIENCE_MS);
   stalled.destroy();
   const reloads = service.lines.filter(({ msg }) => /configuration|reloaded/.test(msg)).length;
-  const figures = report(chaos, load, reloads, await service.stop());
+  return report(chaos, load, reloads, await service.stop());
+}
+
+async function main() {
+  const { values } = parseArgs({ options: OPTIONS });
+  const service = new Service({ rules: Number(values.rules), limit: LIMIT });
+  let figures;
+  try {
+    figures = await run(service, values);
+  } finally {
+    // After an error, a running service would keep the output of this program open.
+    service.kill();
+  }
   console.log(values.json ? JSON.stringify(figures) : figures);
   const found = failures(figures, values.lenient);
   for (const each of found) console.error(each);

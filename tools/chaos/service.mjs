@@ -94,6 +94,12 @@ export class Service {
     }
   }
 
+  /** Kills the service if it is running. Its other processes then exit too. */
+  kill() {
+    this.#process?.kill('SIGKILL');
+    rmSync(this.#folder, { recursive: true, force: true });
+  }
+
   async stop() {
     this.readOutput();
     const ended = once(this.#process, 'exit');
