@@ -1,5 +1,5 @@
 /**
- * Client for the admin API. Requests authenticate with an HttpOnly session cookie, so scripts hold
+ * Client for the admin API. An HttpOnly session cookie authenticates the requests, so scripts hold
  * the admin token only while `signIn` sends it.
  */
 import type {
@@ -37,7 +37,7 @@ export class UnreachableError extends Error {
   }
 }
 
-/** The requested time series. Set either `seconds` or `minutes`. */
+/** Which counts to request: the last `seconds`, or the last `minutes`. Set one of the two. */
 export interface SeriesOptions {
   readonly seconds?: number;
   readonly minutes?: number;
@@ -54,9 +54,9 @@ const path = (...parts: readonly string[]): string =>
   `/v1/${parts.map(encodeURIComponent).join('/')}`;
 
 export class Api {
-  /** Called when a response has status 401. */
+  /** Called when the session is no longer valid. */
   onSignedOut: () => void = () => {};
-  /** Whether the service requires an admin token. False until the service has reported it. */
+  /** Whether the service requires an admin token. False until the first session response. */
   isTokenNeeded = false;
 
   session(): Promise<SessionReport> {
@@ -77,14 +77,15 @@ export class Api {
     return session;
   }
 
-  /** Resolves for any HTTP status: a service that is not ready sends the same report with 503. */
+  /** Resolves to the readiness report for any HTTP status: with 503, the service is not ready. */
   async ready(): Promise<ReadyReport> {
     return (await this.#fetch('GET', '/readyz')).json();
   }
 
   /**
-   * Requests an event stream and resolves to the error response, or to undefined if the request
-   * succeeds. EventSource itself does not report the status.
+   * Requests an event stream again after an `EventSource` has failed, because `EventSource` does
+   * not report the HTTP status. Resolves to the error response, or to undefined if the request
+   * succeeds.
    */
   async streamError(url: string): Promise<ApiError | undefined> {
     const response = await this.#fetch('GET', url);
@@ -114,7 +115,7 @@ export class Api {
     return (await this.#request<{ overrides: Override[] }>('GET', url)).overrides;
   }
 
-  /** Sends the key in the body, because browsers remove keys such as `..` from paths. */
+  /** Sends the key in the body: in a path, browsers would remove a key such as `..`. */
   setOverride(policy: string, key: string, fields: OverrideFields): Promise<ChangeResult> {
     return this.#request('POST', path('overrides'), { policy, key, ...fields });
   }
@@ -123,7 +124,7 @@ export class Api {
     return this.#request('DELETE', `${path('overrides')}?${new URLSearchParams({ policy, key })}`);
   }
 
-  /** Resolves to the state of a key, with the wait for a call of `cost` at the same time. */
+  /** Resolves to the state of a key, with the wait until a call of `cost` would be admitted. */
   key(policy: string, key: string, cost: number): Promise<KeyReport> {
     const query = new URLSearchParams({ policy, key, cost: String(cost) });
     return this.#request('GET', `${path('keys')}?${query}`);

@@ -1,12 +1,12 @@
-/** Live denials, grouped by policy and key. */
+/** Denials of the event stream, grouped by policy, key and shadow mode. */
 import type { Denial } from './types.ts';
 
 export interface DenialGroup {
-  /** Identifies the group. */
+  /** Unique for the policy, key and shadow mode. */
   readonly id: string;
-  /** The last denial. */
+  /** The newest denial of the group. */
   readonly last: Denial;
-  /** Number of denials received. */
+  /** Number of denials in the group. */
   readonly count: number;
 }
 
@@ -19,7 +19,7 @@ const idOf = ({ policy, key, shadow }: Denial): string =>
 export class DenialGroups {
   /** Groups by id, ordered by their last denial, oldest first. */
   readonly #groups = new Map<string, DenialGroup>();
-  /** Number of denials in all groups, including dropped ones. */
+  /** Number of denials in all groups, including dropped groups. */
   received = 0;
   /** Number of groups dropped. */
   dropped = 0;
@@ -40,7 +40,7 @@ export class DenialGroups {
     }
   }
 
-  /** Returns the groups, newest first. */
+  /** Returns the groups, those with the newest denials first. */
   list(): readonly DenialGroup[] {
     return [...this.#groups.values()].reverse();
   }

@@ -8,7 +8,10 @@ import { DenialGroups } from './denial-groups.ts';
 import { HISTORY_SECONDS, History } from './history.ts';
 import type { ChangedEvent, EndEvent, HelloEvent, Tick } from './types.ts';
 
-/** `lost`: disconnected; the feed tries to reconnect. */
+/**
+ * `connecting`: no tick has arrived yet. `live`: ticks arrive. `lost`: the stream failed, and the
+ * feed tries to reconnect.
+ */
 export type FeedState = 'connecting' | 'live' | 'lost';
 
 export interface DenialFilter {
@@ -26,8 +29,9 @@ const TICK_MS = 1000;
  * form instead of reconnecting.
  */
 const EXPIRED_RETRY_MS = 100;
-/** If a new stream starts within this time after the last tick, no second was missed. */
+/** If a new stream starts within this time after the last tick, the feed has missed no tick. */
 const MAX_GAP_MS = 2500;
+/** Maximum number of ticks to keep while `/v1/series` is loading. */
 const MAX_PENDING_TICKS = 30;
 
 export class Feed {
@@ -35,13 +39,16 @@ export class Feed {
   state: FeedState = 'connecting';
   /** When the stream was lost, in ms by the service's clock. */
   lostAtMs: number | undefined = undefined;
-  /** Message of the error response to the last stream request, if there was one. */
+  /** Message of the service's error response to the last stream request; undefined without one. */
   problem: string | undefined = undefined;
   hello: HelloEvent | undefined = undefined;
   last: Tick | undefined = undefined;
   /** Denials that match the filter, since `denialsSinceMs`. */
   denials = new DenialGroups();
-  /** When the filter was last changed, in ms by the service's clock; undefined until connected. */
+  /**
+   * When the first stream with the current filter started, in ms by the service's clock; undefined
+   * until then.
+   */
   denialsSinceMs: number | undefined = undefined;
   /** Number of denials since `denialsSinceMs` that the service counted but did not list. */
   denialsOmitted = 0;
@@ -52,7 +59,7 @@ export class Feed {
   #source: EventSource | undefined = undefined;
   /** Ticks that arrived while `/v1/series` is loading; undefined if it is not loading. */
   #pending: Tick[] | undefined = undefined;
-  /** Whether the current stream has sent its first event. */
+  /** Whether the current stream has sent its first event, `hello`. */
   #hasHello = false;
   /** Incremented by `close`, so that a pending retry can detect that it is obsolete. */
   #generation = 0;
@@ -70,7 +77,7 @@ export class Feed {
     return nowMs() + this.#offsetMs;
   }
 
-  /** The end of the newest second; undefined until a tick has arrived. */
+  /** End of the newest second with data, in ms; undefined before the first tick. */
   get dataMs(): number | undefined {
     return this.last && this.last.atMs + TICK_MS;
   }
@@ -158,7 +165,7 @@ export class Feed {
     for (const listener of this.#changeListeners) listener(change);
   }
 
-  /** Replaces the history by `/v1/series`, then adds the ticks received in the meantime. */
+  /** Replaces the history by the response of `/v1/series`, then adds the ticks received since. */
   #loadHistory(): void {
     const pending: Tick[] = [];
     this.#pending = pending;
@@ -208,7 +215,7 @@ export class Feed {
     this.#cancelRetry = after(retryMs, () => void this.#retry());
   }
 
-  /** Opens the stream again. If the session has expired, reports the sign-out instead. */
+  /** Opens the stream again. If the session has expired, calls `onSignedOut` instead. */
   async #retry(): Promise<void> {
     const generation = this.#generation;
     const cause = await this.#diagnose().catch(() => 'unreachable' as const);

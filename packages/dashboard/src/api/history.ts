@@ -1,6 +1,7 @@
 /**
- * Counts of consecutive time steps, from a response of `/v1/series`. `History` has the last ten
- * minutes by second; every `tick` event of the stream appends a second to it.
+ * Counts of consecutive time steps. `Timeline` holds the steps of a response of `/v1/series`.
+ * `History` is a timeline of the last ten minutes by second: each `tick` event of the stream
+ * appends one second.
  */
 import {
   COUNT_FIELDS,
@@ -25,7 +26,7 @@ const FIELDS = [...COUNT_FIELDS, 'shadowAllowed', 'fullest'] as const;
 const columnsOf = (column: (field: keyof Counts) => (number | null)[]): Columns =>
   Object.fromEntries(FIELDS.map((field) => [field, column(field)])) as Columns;
 
-const unknown = (steps: number): Columns => columnsOf(() => new Array(steps).fill(null));
+const unknownColumns = (steps: number): Columns => columnsOf(() => new Array(steps).fill(null));
 
 export class Timeline {
   /** Start of the newest step, in ms since the epoch; 0 until data has been received. */
@@ -40,10 +41,10 @@ export class Timeline {
 
   constructor(length: number) {
     this.length = length;
-    this.columns = unknown(length);
+    this.columns = unknownColumns(length);
   }
 
-  /** Returns the steps of a response of `/v1/series`. */
+  /** Returns a timeline with the steps of a response of `/v1/series`. */
   static of(report: SeriesReport): Timeline {
     const timeline = new Timeline(report.total.allowed.length);
     timeline.fill(report);
@@ -61,12 +62,15 @@ export class Timeline {
     return this.columns;
   }
 
-  /** Returns the counts of a policy. Without decisions, they are 0 in steps with a known total. */
+  /**
+   * Returns the counts of a policy. If the policy has made no decision, they are 0 in the steps
+   * whose total is known.
+   */
   seriesOf(policy: string): CountSeries {
-    return this.byPolicy.get(policy) ?? this.idle();
+    return this.byPolicy.get(policy) ?? this.idleColumns();
   }
 
-  /** Whether the policy has made a decision. */
+  /** Whether the service has reported decisions of the policy. */
   has(policy: string): boolean {
     return this.byPolicy.has(policy);
   }
@@ -82,13 +86,14 @@ export class Timeline {
     this.lastMs = startMs + (steps - 1) * stepMs;
     this.sinceMs = sinceMs;
     const unknownSteps = Math.max(0, Math.floor((sinceMs - startMs) / stepMs));
-    const columns = (series: CountSeries): Columns => known(series, this.length, unknownSteps);
+    const columns = (series: CountSeries): Columns =>
+      newestColumns(series, this.length, unknownSteps);
     this.columns = columns(total);
     this.byPolicy = new Map(policies.map((each) => [each.name, columns(each)]));
   }
 
   /** Returns the columns of a policy without decisions. */
-  protected idle(): Columns {
+  protected idleColumns(): Columns {
     const { allowed } = this.columns;
     return columnsOf((field) =>
       allowed.map((each) => (each === null || field === 'fullest' ? null : 0)),
@@ -96,8 +101,11 @@ export class Timeline {
   }
 }
 
-/** Returns the newest `length` steps of a series. Its first `unknownSteps` steps become null. */
-function known(series: CountSeries, length: number, unknownSteps: number): Columns {
+/**
+ * Returns the newest `length` steps of a series. The first `unknownSteps` of the series become
+ * null, as do steps before the series.
+ */
+function newestColumns(series: CountSeries, length: number, unknownSteps: number): Columns {
   return columnsOf((field) => {
     const values = series[field].map((value, at) => (at < unknownSteps ? null : value));
     const padding = new Array<null>(Math.max(0, length - values.length)).fill(null);
@@ -112,8 +120,9 @@ export class History extends Timeline {
   }
 
   /**
-   * Appends one second. Seconds missed in between are unknown until the next `fill`. Ignores a
-   * second that is not newer than `lastMs`. Returns the number of missed seconds.
+   * Appends the second of a tick. Seconds between `lastMs` and the tick were missed: their counts
+   * are null until the next `fill`. Ignores a tick that is not newer than `lastMs`. Returns the
+   * number of missed seconds.
    */
   add({ atMs, total, policies }: Tick): number {
     if (atMs <= this.lastMs) return 0;
@@ -128,7 +137,7 @@ export class History extends Timeline {
   /** Appends one second to all columns. `total` is undefined for a missed second. */
   #append(total: Counts | undefined, policies: ReadonlyMap<string, Counts>): void {
     for (const name of policies.keys()) {
-      if (!this.byPolicy.has(name)) this.byPolicy.set(name, this.idle());
+      if (!this.byPolicy.has(name)) this.byPolicy.set(name, this.idleColumns());
     }
     appendSecond(this.columns, total);
     for (const [name, columns] of this.byPolicy) {

@@ -10,9 +10,9 @@ export class MinuteSeries {
   readonly #feed: Feed;
   readonly #query: PolledQuery<Timeline>;
   readonly #stops: readonly (() => void)[];
-  /** Undefined if the page shows no minutes. */
+  /** Number of minutes to load; undefined to load nothing. */
   #minutes: number | undefined = undefined;
-  /** The minute in which the counts were last requested. */
+  /** The minute since 1970 in which the counts were last requested; 0 to request them again. */
   #requested = 0;
   #isLoading = false;
 
@@ -21,7 +21,8 @@ export class MinuteSeries {
     this.#query = new PolledQuery(async () => Timeline.of(await fetch(this.#minutes ?? 1)), redraw);
     this.#stops = [
       feed.listen(() => this.#refreshIfOld()),
-      // Reload after a change. A reconnection, possibly to a restarted service, is a change too.
+      // Reload after a change. The feed reports a change after each reconnection too, because the
+      // service may have restarted.
       feed.onChanged(() => {
         this.#requested = 0;
       }),

@@ -20,8 +20,8 @@ export class PolledQuery<T> {
   }
 
   /**
-   * Like `refresh`, but redraws only for the first result. Later results are shown by the redraw
-   * that every event of the stream causes.
+   * Like `refresh`, but redraws only for the first result. Later results appear when the next event
+   * of the stream causes a redraw.
    */
   refreshQuietly(): Promise<void> {
     return this.#refresh(this.value === undefined);

@@ -47,7 +47,7 @@ export interface Override {
 export interface OverrideFields {
   readonly limit: number;
   readonly expiresAt?: number;
-  /** Time until the override expires. Unlike `expiresAt`, it does not need a correct clock. */
+  /** Time until the override expires. Unlike `expiresAt`, independent of the browser's clock. */
   readonly expiresInMs?: number;
   readonly reason?: string;
 }
@@ -65,6 +65,7 @@ export interface ShadowChange extends ChangeResult {
 export interface KeyReport {
   readonly policy: string;
   readonly key: string;
+  /** Whether the store has state for the key. */
   readonly held: boolean;
   readonly algorithm: AlgorithmName;
   readonly limit: number;
@@ -77,7 +78,7 @@ export interface KeyReport {
   readonly entryCount: number;
   /** The holds of a concurrency limit, first to expire first. */
   readonly holds?: readonly Hold[];
-  /** End of the running block. */
+  /** End of the current block; undefined if the key is not blocked. */
   readonly blockedUntilMs?: number;
   /** Number of blocks in a row. */
   readonly blocks?: number;
@@ -93,7 +94,7 @@ export interface KeyReport {
 export interface Hold {
   readonly fence: number;
   readonly cost: number;
-  /** When it was taken or last renewed. */
+  /** When the hold was taken or last renewed. */
   readonly atMs: number;
   readonly expiresAtMs: number;
   readonly label?: string;
@@ -105,16 +106,19 @@ export interface TopReport {
   readonly policy: string;
   readonly by: TopBy;
   readonly sinceMs: number;
+  /** Number of denied or allowed calls of all keys since `sinceMs`. */
   readonly hits: number;
+  /** Upper bound of the calls of each key that is not in `keys`. */
   readonly othersAtMost: number;
   readonly keys: readonly {
     readonly key: string;
+    /** Bounds of the number of calls of the key. */
     readonly atLeast: number;
     readonly atMost: number;
   }[];
 }
 
-/** Numbers of decisions in one second. */
+/** Numbers of decisions in one time step. */
 export interface Counts {
   readonly allowed: number;
   readonly denied: number;
@@ -123,7 +127,7 @@ export interface Counts {
   readonly shadowDenied: number;
   readonly degraded: number;
   /**
-   * Share of its limit that the fullest key had used, from 0 to 1. It is 1 if a check was denied,
+   * The largest share of its limit that a key had used, from 0 to 1. It is 1 if a check was denied,
    * and null if there was no decision.
    */
   readonly fullest: number | null;
@@ -144,10 +148,11 @@ export interface SeriesReport {
   /** Length of a step: a second, or a number of minutes. */
   readonly stepMs: number;
   readonly startMs: number;
-  /** Start of the recording. Earlier steps are 0 in the report, but unknown. */
+  /** Start of the recording. The report has 0 for earlier steps, whose counts are unknown. */
   readonly sinceMs: number;
   readonly total: CountSeries;
   readonly policies: readonly (CountSeries & { readonly name: string })[];
+  /** Number of policies with decisions that are not in `policies`. */
   readonly omitted: number;
 }
 
@@ -160,7 +165,7 @@ export interface Denial {
   readonly remaining: number;
   /** Undefined if the request can never be admitted. */
   readonly retryAfterMs?: number;
-  /** Set if the key is blocked: the end of the block. */
+  /** End of the current block; undefined if the key is not blocked. */
   readonly blockedUntilMs?: number;
   /** Undefined for an inline limit in shadow mode. */
   readonly windowMs?: number;
@@ -191,11 +196,13 @@ export interface Tick {
   readonly atMs: number;
   readonly total: Counts;
   readonly policies: readonly (Counts & { readonly name: string })[];
+  /** Number of policies with decisions in this second that are not in `policies`. */
   readonly omitted: number;
   readonly store: StoreReport;
   readonly decisions: { readonly p50Ms?: number; readonly p99Ms?: number };
   readonly processes: number;
   readonly denials: readonly Denial[];
+  /** Number of further denials that match the filter, including the `repeats`. */
   readonly denialsOmitted: number;
 }
 
