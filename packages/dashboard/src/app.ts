@@ -15,7 +15,10 @@ import { SignIn } from './sign-in/sign-in.ts';
 import { isFindShortcut, KeySearch } from './view/key-search.ts';
 import { initTheme, onThemeChange } from './view/theme.ts';
 
-/** Loads the code of the lab when the lab is opened: no other page needs the limiter itself. */
+/**
+ * The lab page. The browser downloads its code when the user opens the lab, because the code
+ * contains the limiter, which no other page needs.
+ */
 const labPage: PageFactory = (context, route) => {
   let page: Page | undefined;
   let latest = route;
@@ -47,8 +50,10 @@ const PAGES: Readonly<Record<PageName, PageFactory>> = {
   lab: labPage,
 };
 
+/** How long a notice is shown. */
 const NOTICE_MS = 6000;
-const AGE_MS = 1000;
+/** Interval of the redraws that update the age of the data while the connection is lost. */
+const AGE_REDRAW_MS = 1000;
 
 export class App {
   readonly #root: HTMLElement;
@@ -68,7 +73,7 @@ export class App {
   #notice: FrameOptions['notice'] = undefined;
   #cancelNotice: () => void = () => {};
   #isDrawing = false;
-  /** Whether the next redraw shows another page. It then scrolls to the top and moves the focus. */
+  /** Whether the next redraw shows a new page. It then also scrolls to the top and focuses it. */
   #isNewPage = false;
 
   constructor(root: HTMLElement) {
@@ -83,13 +88,14 @@ export class App {
     this.#feed.listen(() => this.#redraw());
     this.#feed.onChanged(() => void this.#policies.refresh());
     addEventListener('keydown', (event) => this.#onKey(event));
-    // Without a connection, only the age of the data changes.
-    every(AGE_MS, () => {
+    // While the connection is lost, no events cause redraws, but the shown age of the data
+    // increases.
+    every(AGE_REDRAW_MS, () => {
       if (this.#feed.state === 'lost' && !document.hidden) this.#redraw();
     });
     this.#redraw();
     const session = await this.#api.session().catch(() => undefined);
-    // If the service is unreachable, show the page too: the feed retries.
+    // Show the page even if the service is unreachable: the feed retries the connection.
     if (session === undefined || session.signedIn) this.#enter();
     else this.#showSignIn(false);
   }

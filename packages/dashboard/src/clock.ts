@@ -11,7 +11,8 @@ export function localTime(timeMs: number): string {
 }
 
 /**
- * Parses the format of `localTime`, also with a `T` between date and time. Returns NaN if invalid.
+ * Parses a local time such as `2026-10-10 13:05:59`, also with `T` instead of the space. Returns
+ * NaN if the text is invalid.
  */
 export const parseLocalTime = (text: string): number => new Date(text.replace(' ', 'T')).getTime();
 
@@ -27,15 +28,15 @@ export function every(waitMs: number, work: () => void): () => void {
   return () => clearInterval(timer);
 }
 
-/** Calls `work` on each animation frame. Returns a function, usable in `work`, that stops this. */
+/** Calls `work` on each animation frame. Returns a function that stops the calls. */
 export function eachFrame(work: () => void): () => void {
-  let isOver = false;
+  let isStopped = false;
   let id = requestAnimationFrame(function frame() {
     work();
-    if (!isOver) id = requestAnimationFrame(frame);
+    if (!isStopped) id = requestAnimationFrame(frame);
   });
   return () => {
-    isOver = true;
+    isStopped = true;
     cancelAnimationFrame(id);
   };
 }

@@ -76,11 +76,11 @@ function lostBanner({ state, problem, dataMs, nowMs }: Feed): TemplateResult | t
         : html`Data as of ${clockText(dataMs)},
             <span class="age">${ageText(nowMs - dataMs)}</span> ago.`
     }
-    Retrying every 2 s; missed seconds are loaded on reconnect.
+    Retrying every 2 s. After reconnecting, the page loads the missed data.
   </p>`;
 }
 
-/** Returns a notice for every page while the store is unavailable, and nothing otherwise. */
+/** Shows a banner on every page while the store is unavailable. */
 function storeBanner({ state, last }: Feed): TemplateResult | typeof nothing {
   if (state !== 'live' || last?.store.up !== false) return nothing;
   return html`<p class="store-banner" role="status">
@@ -107,7 +107,7 @@ function buttons({ signOut }: FrameOptions): TemplateResult {
     >${signOut === undefined ? nothing : leave}`;
 }
 
-/** Focuses the content. Following the link would change the fragment, which holds the route. */
+/** Focuses the content without following the link, which would replace the route in the URL. */
 function skipToMain(event: Event): void {
   event.preventDefault();
   document.getElementById('main')!.focus();

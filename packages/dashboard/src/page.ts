@@ -28,11 +28,11 @@ export interface Page {
   /** Renders the current state, without side effects. */
   view(): TemplateResult;
   /**
-   * Called when the route changes but the page stays the same: other policy, key, filter or sort
-   * order.
+   * Called when the route changes within the page, for example to another policy, key, filter or
+   * sort order.
    */
   onRouteChange(route: Route): void;
-  /** Stops timers and listeners, and discards pending requests. */
+  /** Stops timers and listeners, and discards the results of pending requests. */
   leave(): void;
 }
 

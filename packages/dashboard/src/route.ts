@@ -7,7 +7,7 @@ export type PageName = (typeof PAGE_NAMES)[number];
 
 export interface Route {
   readonly page: PageName;
-  /** Path segments after the page: a policy, or a policy and a key. */
+  /** Path segments after the name of the page: a policy, or a policy and a key. */
   readonly names: readonly string[];
   /** Filters, sort order, lab settings. */
   readonly query: Readonly<Record<string, string>>;

@@ -23,9 +23,11 @@ const MAX_ROWS = 200;
 const TYPING_MS = 400;
 const MAX_KEY_LENGTH = 1024;
 
+const SERVICE_MAXIMUM = 'the service sends at most 50 keys per second';
+
 const FIRST_SORTING: Sorting = { by: 'time', isDescending: true };
 
-/** The list at the time when it was paused. */
+/** The list at the time when the user paused it. */
 interface Pause {
   readonly groups: readonly DenialGroup[];
   /** Number of denials up to the pause. */
@@ -65,8 +67,9 @@ class DenialsPage implements Page {
   }
 
   /**
-   * Sends the filter in the URL to the service. The service filters, so that the page finds a rare
-   * key among thousands of denials. The service rejects unknown policies, so none is sent.
+   * Sends the filter in the URL to the service. The service applies it, because a page that filters
+   * itself would miss keys: the service sends at most 50 keys per second. Omits an unknown policy,
+   * which the service would reject.
    */
   #applyFilter(): void {
     if (this.#isLeft) return;
@@ -186,7 +189,8 @@ class DenialsPage implements Page {
 
   #names(): readonly string[] {
     const defined = (this.#context.policies.value ?? []).map(({ name }) => name).sort();
-    // Inline limits have labels such as (request), which are known after their first decision.
+    // Labels such as (request) are in no configuration file: the feed reports them after a
+    // decision.
     return [...defined, ...this.#context.feed.history.policies.filter(isLabel)];
   }
 
@@ -203,7 +207,7 @@ class DenialsPage implements Page {
       `${number}${all > 0 ? ` of ${keys}` : ''} since ${this.#sinceText}`,
       ...(shown < all ? [`showing ${countText(shown)} keys`] : []),
       ...(denialsOmitted > 0
-        ? [`${countText(denialsOmitted)} of other keys (at most 50 keys per second are sent)`]
+        ? [`${countText(denialsOmitted)} of keys not listed (${SERVICE_MAXIMUM})`]
         : []),
     ];
     return `${parts.join('; ')}.`;
@@ -235,8 +239,8 @@ class DenialsPage implements Page {
 }
 
 /**
- * Returns true if the name is a label such as (request), not a policy. Policy names have no
- * parentheses.
+ * Returns true if the name is a label such as `(request)`, which groups the decisions of all inline
+ * limits, and not the name of a policy. Policy names have no parentheses.
  */
 const isLabel = (name: string): boolean => /^\(.*\)$/.test(name);
 
