@@ -1,14 +1,14 @@
 /**
- * Table of recent admissions of a key: the entries of a sliding log, or the buckets of
- * sliding-buckets. Other algorithms do not store admissions, so the table lists the increases of
- * usage since the page was opened.
+ * Table of recent admissions of a key: the entries of sliding-log or the buckets of
+ * sliding-buckets. Other algorithms do not store admissions. For these, the table lists how much
+ * the used cost has increased from one report to the next since the page was opened.
  */
 import { html, nothing, type TemplateResult } from 'lit-html';
 import type { EntriesDescription, KeyDescription } from 'sluice/engine';
 import type { KeyReport } from '../api/types.ts';
 import { countText, durationText, exactText, windowText } from '../view/format.ts';
 import { type Column, table } from '../view/table.ts';
-import type { Increase, KeyHistory } from './key-history.ts';
+import type { KeyHistory, UsageIncrease } from './key-history.ts';
 
 const MAX_ROWS = 50;
 
@@ -52,7 +52,7 @@ export function admissions(
   </section>`;
 }
 
-/** Returns the text above the table, which shows `shown` of `known` rows. */
+/** Returns the text above the table. The table shows `shown` of the `known` rows. */
 export function noteText(
   description: KeyDescription,
   report: KeyReport,
@@ -60,7 +60,7 @@ export function noteText(
   known: number,
 ): string {
   if (description.shape !== 'entries') {
-    const reason = `The ${report.algorithm} algorithm does not store single calls`;
+    const reason = `The ${report.algorithm} algorithm does not store individual calls`;
     return shown === 0
       ? `${reason}. Calls admitted from now on appear here.`
       : `${reason}. The table lists calls admitted since this page was opened.`;
@@ -94,7 +94,7 @@ function logRows(
     .reverse();
 }
 
-function increaseRow({ atMs, cost, sinceMs }: Increase): Row {
+function increaseRow({ atMs, cost, sinceMs }: UsageIncrease): Row {
   const when = `${exactText(sinceMs)} – ${exactText(atMs)}`;
   return { atMs, cost, when, expires: '' };
 }

@@ -13,7 +13,12 @@ const columnsOf = (nowMs: number): readonly Column<Hold>[] => [
     cell: ({ label = '' }) => (label === '' ? '–' : keyView(label)),
   },
   {
-    ...{ id: 'age', head: 'Age', hint: 'Since it was taken or last renewed', isNumber: true },
+    ...{
+      id: 'age',
+      head: 'Age',
+      hint: 'Time since the hold was taken or last renewed',
+      isNumber: true,
+    },
     cell: ({ atMs }) => durationText(Math.max(0, nowMs - atMs)),
   },
   {
@@ -24,7 +29,7 @@ const columnsOf = (nowMs: number): readonly Column<Hold>[] => [
   { id: 'fence', head: 'Fence', isNumber: true, cell: ({ fence }) => String(fence) },
 ];
 
-/** Lists the holds that expire first. */
+/** Card with the holds. Lists at most `MAX_ROWS`, those that expire first. */
 export function holdsCard({ holds = [], atMs }: KeyReport): TemplateResult {
   const rows = holds.slice(0, MAX_ROWS);
   const total = countText(holds.length);

@@ -1,6 +1,7 @@
 /**
- * History of a key since the page was opened. The store deletes expired state; this history keeps
- * it as long as the drawing shows it.
+ * Collects the state of a key from the reports since the page was opened. The store deletes expired
+ * entries, windows and charges; the history keeps them, because the drawing also shows the time
+ * before the current window.
  */
 import type { LevelDescription, LogEntry, WindowsDescription } from 'sluice/engine';
 import type { KeyReport, LimitParams } from '../api/types.ts';
@@ -14,8 +15,8 @@ export interface WindowCount {
   readonly cost: number;
 }
 
-/** A charge to a token bucket. */
-export interface Charge {
+/** The last charge to a token bucket before a report. */
+export interface TokenCharge {
   readonly atMs: number;
   /** Tokens right after the charge. */
   readonly tokens: number;
@@ -23,13 +24,13 @@ export interface Charge {
   readonly before: number;
 }
 
-/** An increase of the used cost between two reports, for algorithms that store no entries. */
-export interface Increase extends Entry {
+/** Cost admitted between two reports, for algorithms that store no entries. */
+export interface UsageIncrease extends Entry {
   /** The cost was admitted between `sinceMs` and `atMs`. */
   readonly sinceMs: number;
 }
 
-/** Windows of history to keep. The drawing shows fewer. */
+/** Length of the history, in windows. The drawing shows less. */
 const KEPT_WINDOWS = 3;
 const MAX_ENTRIES = 6000;
 const MAX_CHARGES = 600;
@@ -39,12 +40,12 @@ export class KeyHistory {
   /** Entries, oldest first. Each report creates a new array, so that views compare by identity. */
   entries: readonly Entry[] = [];
   windows: readonly WindowCount[] = [];
-  charges: readonly Charge[] = [];
-  /** Newest first. */
-  increases: readonly Increase[] = [];
+  charges: readonly TokenCharge[] = [];
+  /** Increases of the used cost, newest first. */
+  increases: readonly UsageIncrease[] = [];
   #last: KeyReport | undefined = undefined;
 
-  /** Adds the state that the service reported. */
+  /** Adds the state of a report. Clears the history first if the policy's algorithm has changed. */
   addReport(report: KeyReport, params: LimitParams): void {
     const hasOtherAlgorithm = this.#last !== undefined && this.#last.algorithm !== report.algorithm;
     if (hasOtherAlgorithm) this.clear();
@@ -64,8 +65,9 @@ export class KeyHistory {
   }
 
   /**
-   * Replaces the entries that the report lists. Keeps expired entries. If the report is truncated,
-   * also keeps the entries older than the first listed entry.
+   * Adds the entries of the report. They replace the known entries of the same time range. Keeps
+   * known entries that have expired. If the report lists only the newest entries, also keeps known
+   * entries that are older than these.
    */
   #addEntries(report: KeyReport, { windowMs }: LimitParams): void {
     const { entries, entryCount, atMs } = report;
@@ -77,11 +79,11 @@ export class KeyHistory {
     this.entries = [...known, ...entries].slice(-MAX_ENTRIES);
   }
 
-  /** Replaces the windows in the report. Keeps earlier windows, which no longer count. */
+  /** Adds the windows of the report, and keeps the known windows before them. */
   #addWindows(report: KeyReport, { windowMs }: LimitParams, { windows }: WindowsDescription): void {
     const known = new Map(this.windows.map(({ startMs, cost }) => [startMs, cost]));
     const admitted = windows.map(({ startMs, cost }) => cost - (known.get(startMs) ?? 0));
-    this.#record(
+    this.#addIncrease(
       report,
       admitted.reduce((sum, cost) => sum + Math.max(0, cost), 0),
     );
@@ -110,11 +112,14 @@ export class KeyHistory {
     this.charges = [...this.charges, { atMs, tokens, before }]
       .filter((each, at, all) => each.atMs > sinceMs || at === all.length - 1)
       .slice(-MAX_CHARGES);
-    this.#record(report, Math.round(before - tokens), atMs);
+    this.#addIncrease(report, Math.round(before - tokens), atMs);
   }
 
-  /** Records an increase. The first report is skipped, because its admission times are unknown. */
-  #record(report: KeyReport, cost: number, atMs = report.atMs): void {
+  /**
+   * Adds an increase since the previous report. Without a previous report, adds nothing: the cost
+   * may have been admitted at any time.
+   */
+  #addIncrease(report: KeyReport, cost: number, atMs = report.atMs): void {
     if (cost <= 0 || this.#last === undefined) return;
     const sinceMs = this.#last.atMs;
     this.increases = [{ atMs, cost, sinceMs }, ...this.increases].slice(0, MAX_INCREASES);

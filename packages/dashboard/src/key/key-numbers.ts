@@ -7,7 +7,7 @@ import { keyView } from '../view/key-text.ts';
 
 const waitText = (waitMs: number): string => (waitMs <= 0 ? 'now' : `in ${durationText(waitMs)}`);
 
-/** Keeps each number on the line of its unit. */
+/** Replaces the space between a number and its unit by a no-break space. */
 const keepUnits = (text: string): string => text.replace(/(\d) (?=[a-z])/g, '$1\u00a0');
 
 const tile = (name: string, value: string, hint: unknown = nothing): TemplateResult =>
@@ -37,13 +37,13 @@ export function keyNumbers(
   </dl>`;
 }
 
-/** Returns the time of day, or the date and time if it is on another day. */
+/** Returns the time of day, or the date and time if `timeMs` is on another day than `nowMs`. */
 const resetTimeText = (timeMs: number, nowMs: number): string =>
   dateText(timeMs).slice(0, 10) === dateText(nowMs).slice(0, 10)
     ? clockText(timeMs)
     : dateText(timeMs);
 
-/** A bar of the used share. Hidden from screen readers: the tiles have the same numbers. */
+/** Draws the used share as a bar. Hidden from screen readers: the tiles have the same numbers. */
 function gauge(used: number, capacity: number): TemplateResult {
   const share = Math.max(0, Math.min(1, used / capacity));
   return html`<svg class="gauge" viewBox="0 0 100 6" preserveAspectRatio="none" aria-hidden="true">
@@ -66,7 +66,7 @@ function limitHint(
   return `${per}${replaced}`;
 }
 
-/** The end of the running block. */
+/** Shows how long the key is blocked, or nothing if it is not blocked. */
 export function blockNote({ blockedUntilMs, blocks = 0, atMs }: KeyReport) {
   if (blockedUntilMs === undefined) return nothing;
   const row = blocks > 1 ? ` ${countText(blocks)} blocks in a row.` : '';

@@ -32,13 +32,14 @@ import { describeAt, paramsOf } from './key-params.ts';
 import { buildScene, type Scene } from './scene.ts';
 import { WindowView } from './window-view.ts';
 
-/** Polling interval of the state, and the interval for windows shorter than `SHORT_WINDOW_MS`. */
+/** Polling interval of the state. */
 const POLL_MS = 1000;
+/** Polling interval if the window is shorter than `SHORT_WINDOW_MS`. */
 const FAST_POLL_MS = 250;
 const SHORT_WINDOW_MS = 10_000;
 /** Debounce of the cost field. */
 const TYPING_MS = 250;
-/** Longer keys may need to scroll in the heading, so the heading is focusable. */
+/** With a longer key, the heading may scroll, so it is focusable for keyboard users. */
 const LONG_KEY_LENGTH = 100;
 
 class KeyPage implements Page {
@@ -51,7 +52,7 @@ class KeyPage implements Page {
   #report: KeyReport | undefined = undefined;
   #policy: PolicyDefinition | undefined = undefined;
   #problem: Error | undefined = undefined;
-  /** The cost of the last report. */
+  /** The cost that was requested with the last report. */
   #reportCost = 1;
   #pending: Promise<void> | undefined = undefined;
   #cancelPoll: () => void = () => {};
@@ -62,14 +63,14 @@ class KeyPage implements Page {
     this.#route = route;
     this.#dialogs = new Dialogs(() => context.redraw());
     this.#window = new WindowView(new WidthObserver(() => context.redraw()));
-    const refetch = (): void => void this.#refetch();
-    document.addEventListener('visibilitychange', refetch);
+    const refresh = (): void => void this.#refresh();
+    document.addEventListener('visibilitychange', refresh);
     this.#stops.push(
-      () => document.removeEventListener('visibilitychange', refetch),
+      () => document.removeEventListener('visibilitychange', refresh),
       context.feed.onChanged(() => this.#fetchPolicy()),
       () => this.#cancelPoll(),
     );
-    this.#load();
+    this.#showKey();
     this.#schedulePoll();
   }
 
@@ -82,20 +83,21 @@ class KeyPage implements Page {
     return `${shortKeyText(this.#names.key)} · ${keyText(this.#names.policy)}`;
   }
 
-  #load(): void {
+  /** Discards the data of the previous key and loads the key in the route. */
+  #showKey(): void {
     this.#report = undefined;
     this.#policy = undefined;
     this.#problem = undefined;
     this.#history.clear();
     // Load the policy first: if its limit is 0, there is no state to load.
-    void this.#fetchPolicy().then(() => this.#reload());
+    void this.#fetchPolicy().then(() => this.#refreshAfterChange());
   }
 
   onRouteChange(route: Route): void {
     const before = this.#route;
     this.#route = route;
-    if (before.names.join('\0') !== route.names.join('\0')) this.#load();
-    else if (before.query.cost !== route.query.cost) void this.#reload();
+    if (before.names.join('\0') !== route.names.join('\0')) this.#showKey();
+    else if (before.query.cost !== route.query.cost) void this.#refreshAfterChange();
   }
 
   leave(): void {
@@ -120,16 +122,16 @@ class KeyPage implements Page {
     return this.#policy !== undefined && deniesAll(this.#policy);
   }
 
-  /** Loads the state of the key, unless a request is pending. */
-  #refetch(): Promise<void> {
+  /** Loads the state of the key. If a request is pending, waits for its result instead. */
+  #refresh(): Promise<void> {
     if (document.hidden || this.#names.key === '' || this.#deniesAll) return Promise.resolve();
-    this.#pending ??= this.#fetch().finally(() => {
+    this.#pending ??= this.#fetchReport().finally(() => {
       this.#pending = undefined;
     });
     return this.#pending;
   }
 
-  async #fetch(): Promise<void> {
+  async #fetchReport(): Promise<void> {
     const { policy, key } = this.#names;
     const cost = this.#cost ?? 1;
     try {
@@ -164,7 +166,7 @@ class KeyPage implements Page {
   #schedulePoll(): void {
     const isShort = (this.#report?.windowMs ?? SHORT_WINDOW_MS) < SHORT_WINDOW_MS;
     this.#cancelPoll = after(isShort ? FAST_POLL_MS : POLL_MS, () => {
-      void this.#refetch();
+      void this.#refresh();
       this.#schedulePoll();
     });
   }
@@ -240,15 +242,15 @@ class KeyPage implements Page {
     return actionButtons({
       ...{ context: this.#context, dialogs: this.#dialogs },
       ...{ policy, report, nowMs: report.atMs },
-      reloadKey: () => this.#reload(),
+      reloadKey: () => this.#refreshAfterChange(),
     });
   }
 
-  /** Loads the state after a change of the key or its override. */
-  async #reload(): Promise<void> {
+  /** Loads the state after a change of the key, its override or the requested cost. */
+  async #refreshAfterChange(): Promise<void> {
     // Wait for a pending request: its result may be older than the change.
     await this.#pending;
-    await this.#refetch();
+    await this.#refresh();
   }
 
   #picture(description: KeyDescription, params: LimitParams, report: KeyReport): TemplateResult {

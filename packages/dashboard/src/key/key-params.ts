@@ -1,4 +1,4 @@
-/** Parameters of the limit of a key, and the algorithm's description of the key's state. */
+/** The parameters that apply to a key, and the description of its state by its algorithm. */
 import { describeKey, type KeyDescription } from 'sluice/engine';
 import type { KeyReport, LimitParams, PolicyDefinition } from '../api/types.ts';
 
@@ -16,8 +16,8 @@ export function paramsOf(report: KeyReport, policy: PolicyDefinition | undefined
 }
 
 /**
- * Describes the state of a report, by default at the time of the report. For another time, assumes
- * that no call was admitted in between.
+ * Returns the description of the reported state by its algorithm, by default at the time of the
+ * report. For a later time, assumes that no call has been admitted since the report.
  */
 export const describeAt = (
   report: KeyReport,

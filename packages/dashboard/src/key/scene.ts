@@ -1,7 +1,7 @@
 /**
- * The content of the drawing of a key at the time of a report: the visible time span, its
- * admissions, and which admissions count. Values are times and costs; `window-view.ts` converts
- * them to pixels.
+ * The content of the drawing of a key at the time of a report: the visible time span, the
+ * admissions in it, and which of these have expired. Values are times and costs; `window-view.ts`
+ * converts them to pixels.
  */
 import type {
   EntriesDescription,
@@ -24,13 +24,13 @@ interface BaseScene {
   readonly nowMs: number;
   /** The current window; a token bucket has none. */
   readonly window: Span | undefined;
-  /** Admissions before this time no longer count and are drawn pale. */
+  /** Admissions before this time have expired and are drawn pale. */
   readonly solidFromMs: number;
   /** Boundaries of clock-aligned windows. */
   readonly boundaries: readonly number[];
   /** The value at the top of the drawing. */
   readonly top: number;
-  /** Height of the limit line. Undefined for entries: an entry's height is only its own cost. */
+  /** Value of the limit line. Undefined for entries, which are drawn one by one, not added up. */
   readonly limit: number | undefined;
 }
 
@@ -38,7 +38,7 @@ interface BaseScene {
 export interface TickScene extends BaseScene {
   readonly kind: 'ticks';
   readonly entries: readonly Entry[];
-  /** Length of a bucket, which ends at the time of its entry; 0 for a sliding log. */
+  /** Length of a bucket in ms; 0 for a sliding log. A bucket ends at the time of its entry. */
   readonly bucketMs: number;
   /** The report does not list entries before this time; undefined if it lists all. */
   readonly unlistedUntilMs: number | undefined;
@@ -55,7 +55,7 @@ export interface Point {
   readonly tokens: number;
 }
 
-/** The token level as a curve. After `nowMs`, it assumes that there are no further calls. */
+/** The tokens of a bucket as a curve. After `nowMs`, it shows the refill without further calls. */
 export interface LevelScene extends BaseScene {
   readonly kind: 'level';
   readonly points: readonly Point[];
@@ -65,7 +65,7 @@ export interface LevelScene extends BaseScene {
 
 export type Scene = TickScene | BarScene | LevelScene;
 
-/** Visible time before the window, where admissions no longer count, in windows. */
+/** Visible time before the window, in windows. Admissions in it have expired. */
 const BEHIND_WINDOWS = 1 / 3;
 /** Visible time after `nowMs`, in windows. */
 const AHEAD_WINDOWS = 0.02;
@@ -121,7 +121,10 @@ function boundariesIn({ fromMs, toMs }: Span, windowMs: number): readonly number
   return Array.from({ length: count }, (_, at) => firstMs + at * windowMs);
 }
 
-/** Returns the bars of clock-aligned windows. If two windows count, the shaded window slides. */
+/**
+ * Returns the clock-aligned windows as bars. With fixed-window, the current one is shaded. With
+ * sliding-counter, two of them count, and the shaded window slides over them.
+ */
 function barScene(
   { windows }: WindowsDescription,
   { windowMs, capacity }: LimitParams,

@@ -27,8 +27,8 @@ export const heightOf = (value: number, top: number, least = 0): number =>
   value <= 0 ? 0 : Math.max(least, Math.min(1, value / top) * PLOT_HEIGHT);
 
 /**
- * Returns the SVG path of all entries. Its coordinates are relative to the newest entry, so the
- * path stays the same while the drawing moves with time.
+ * Returns the SVG path of all entries. Its x coordinates are relative to the newest entry, so the
+ * path does not change when the drawing moves with time.
  */
 export function ticksPath({ entries, bucketMs, top }: TickScene, perMs: number): string {
   const baseMs = entries[entries.length - 1]?.atMs ?? 0;

@@ -124,7 +124,7 @@ function barsOf({ bars, top, nowMs, boundaries }: BarScene, { x }: Scale): unkno
   });
 }
 
-/** Above the bar, or inside it if there is no room below the limit line. */
+/** Returns the y coordinate of a label: above the bar, or inside it if there is no room above. */
 const labelY = (top: number): number => (top - 20 < PLOT_TOP ? top + 16 : top - 5);
 
 function levelOf({ points, top, level, nowMs }: LevelScene, { x }: Scale): unknown {
@@ -164,7 +164,7 @@ function limitLine({ kind, limit, top }: Scene, width: number): unknown {
       ${kind === 'level' ? 'capacity' : 'limit'} ${countText(limit)}</text>`;
 }
 
-/** Draws the start of a sliding window. A clock-aligned window has boundaries instead. */
+/** Draws the start of a sliding window and its age. Clock-aligned windows have boundary lines. */
 function edgeLine({ window, nowMs, span }: Scene, { x }: Scale): unknown {
   const fromMs = window?.fromMs ?? span.fromMs;
   if (window !== undefined && window.toMs > nowMs) return nothing;
