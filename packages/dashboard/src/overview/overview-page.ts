@@ -23,7 +23,7 @@ import { storeCard } from './store-card.ts';
 
 /** Polling interval of `/readyz`: configuration errors are not in the event stream. */
 const READY_POLL_MS = 10_000;
-/** A filter field appears above this many policies. */
+/** With more policies than this, the page has a filter field. */
 const FEW_POLICIES = 10;
 const HEAT_CELLS = 60;
 const FIRST_SORTING: Sorting = { by: 'denied', isDescending: true };
@@ -188,7 +188,7 @@ class OverviewPage implements Page {
     const columns = columnsFor(span);
     const sorting = parseSorting(this.#route.query.sort, columns, FIRST_SORTING);
     const filter = this.#route.query.filter ?? '';
-    const matching = this.#arranged(sortRows(all, columns, sorting)).filter(({ name }) =>
+    const matching = this.#inStableOrder(sortRows(all, columns, sorting)).filter(({ name }) =>
       name.toLowerCase().includes(filter.toLowerCase()),
     );
     const page = pageOf(matching, this.#route.query.from);
@@ -224,10 +224,13 @@ class OverviewPage implements Page {
     `;
   }
 
-  /** Keeps the row order while the pointer or the focus is in the table. */
-  #arranged(rows: readonly PolicyRow[]): readonly PolicyRow[] {
-    const isHeld = document.querySelector('.policies tbody:is(:hover, :focus-within)') !== null;
-    if (!isHeld) {
+  /**
+   * Returns the sorted rows. While the pointer or the focus is in the table, keeps the previous
+   * order instead, so that rows do not move.
+   */
+  #inStableOrder(rows: readonly PolicyRow[]): readonly PolicyRow[] {
+    const isInUse = document.querySelector('.policies tbody:is(:hover, :focus-within)') !== null;
+    if (!isInUse) {
       this.#order = rows.map(({ name }) => name);
       return rows;
     }
@@ -258,7 +261,7 @@ const waitingText = ({ state }: Feed): string => (state === 'lost' ? 'No data' :
 
 /**
  * Returns the count of a field in the range. Counts by minute end with the last complete minute, so
- * the seconds since then are added from `history`.
+ * the function adds the seconds since then from `history`.
  */
 function totalOf(field: CountField, shown: Timeline, history: Timeline, range: Range): number {
   if (!range.isByMinute) return sum(history.total[field], range.steps);

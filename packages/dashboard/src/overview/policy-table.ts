@@ -12,13 +12,13 @@ import type { Column } from '../view/table.ts';
 
 export interface PolicyRow {
   readonly name: string;
-  /** Undefined for labels that group inline limits or further policies. */
+  /** Undefined for the labels `(request)` and `(other)`, each of which groups several limits. */
   readonly policy: PolicyDefinition | undefined;
   /** Counts in the shown range. */
   readonly series: CountSeries;
   /** True if the policy made no decision in the shown range. */
   readonly isIdle: boolean;
-  /** Current decisions per second, or shadow decisions in shadow mode. Undefined if unknown. */
+  /** Current rates per second, in shadow mode those of shadow decisions. Undefined if unknown. */
   readonly allowed: number | undefined;
   readonly denied: number | undefined;
   /** Denied share of current decisions; undefined if there were none. */
@@ -26,7 +26,7 @@ export interface PolicyRow {
   readonly overrides: number;
 }
 
-/** Returns the rows, sorted by denials in the whole range, then by admissions. */
+/** Returns the rows, sorted by the denials in the shown range, then by admissions. */
 export function policyRows(
   policies: readonly PolicyDefinition[],
   { shown, live }: TableData,
@@ -120,7 +120,7 @@ export interface TableSpan {
 export function columnsFor(span: TableSpan): readonly Column<PolicyRow>[] {
   const { lastMs, seconds, stepMs } = span;
   const steps = (seconds * 1000) / stepMs;
-  // A policy missing from a partial stream is unknown, not idle.
+  // If the stream omits policies, a policy without data may have made decisions.
   const isOmitted = ({ isIdle }: PolicyRow): boolean => isIdle && span.isPartial;
   const idle = html`<span class="dim">${span.isPartial ? 'not sent' : 'no decisions'}</span>`;
   return [

@@ -13,20 +13,20 @@ const BREAKER: Readonly<Record<string, string>> = {
 const fact = (name: string, value: unknown): TemplateResult =>
   html`<div><dt>${name}</dt><dd>${value}</dd></div>`;
 
-const wait = (timeMs: number | undefined): string =>
+const latencyText = (timeMs: number | undefined): string =>
   timeMs === undefined ? '–' : durationText(timeMs);
 
-/** `p50 0.8 ms, p99 9.3 ms` */
+/** Returns text such as `p50 0.8 ms, p99 9.3 ms`. */
 const latencies = (p50Ms: number | undefined, p99Ms: number | undefined): unknown =>
   p50Ms === undefined
     ? '–'
-    : html`<span class="unbroken">p50 ${wait(p50Ms)},</span>
-        <span class="unbroken">p99 ${wait(p99Ms)}</span>`;
+    : html`<span class="unbroken">p50 ${latencyText(p50Ms)},</span>
+        <span class="unbroken">p99 ${latencyText(p99Ms)}</span>`;
 
 const stateOf = ({ up }: StoreReport): TemplateResult =>
   up ? html`<span class="state fine">up</span>` : html`<span class="state wrong">down</span>`;
 
-/** Shows the last known state. Without a connection, the current state is unknown. */
+/** Returns the state while the connection is lost: `unknown`, with the last known state. */
 const lostState = ({ up }: StoreReport, dataMs: number): TemplateResult =>
   html`<span class="state wrong">unknown</span>
     <div class="dim">was ${up ? 'up' : 'down'} at ${clockText(dataMs)}</div>`;
@@ -45,7 +45,7 @@ export function storeCard({ last, hello, state, dataMs }: Feed): TemplateResult 
     <dl class="facts">
       ${fact('Type', store?.kind ?? '–')} ${fact('State', storeState ?? '–')}
       ${store?.breaker ? fact('Circuit breaker', BREAKER[store.breaker]) : nothing}
-      ${fact('Store latency', wait(store?.latencyMs))}
+      ${fact('Store latency', latencyText(store?.latencyMs))}
       ${fact('Keys', store?.keys === undefined ? 'unknown' : countText(store.keys))}
       ${fact('Decision latency', latencies(p50Ms, p99Ms))}
       ${fact('Processes', last?.processes ?? hello?.processes ?? '–')}
@@ -58,7 +58,7 @@ export function storeCard({ last, hello, state, dataMs }: Feed): TemplateResult 
 const staleBadge = (asOfMs: number): TemplateResult =>
   html`<span class="badge stale end">as of ${clockText(asOfMs)}</span>`;
 
-/** Without fractions, since it changes once per second. */
+/** Returns a duration in whole seconds, because the page updates it once per second. */
 const wholeSeconds = (timeMs: number): string =>
   durationText(Math.max(0, Math.floor(timeMs / 1000)) * 1000);
 

@@ -24,7 +24,7 @@ export function definitionCard(policy: PolicyDefinition): TemplateResult {
   </section>`;
 }
 
-/** Shows the options of the decisions: algorithm, costs and failure handling. */
+/** Lists how the policy decides: algorithm, block, costs, failure handling and overrides. */
 function decisionFacts(policy: PolicyDefinition): TemplateResult {
   const { windowMs, algorithm, burst, buckets, block, onFailure } = policy;
   const costs = Object.entries(policy.costs);

@@ -15,7 +15,7 @@ export interface OverrideActions {
   readonly go: (from: string) => void;
 }
 
-/** Returns `in 3 h 5 min`, or `until removed` without an expiry time. */
+/** Returns `in 3 h 5 min`, `expired`, or `until removed` if the override does not expire. */
 export function expiryText(expiresAtMs: number | undefined, nowMs: number): string {
   if (expiresAtMs === undefined) return 'until removed';
   const leftMs = expiresAtMs - nowMs;

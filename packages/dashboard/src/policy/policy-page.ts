@@ -37,7 +37,7 @@ class PolicyPage implements Page {
   readonly #dialogs: Dialogs;
   readonly #overrides: PolledQuery<readonly Override[]>;
   readonly #top: Readonly<Record<TopBy, PolledQuery<TopReport>>>;
-  /** Counts of the policy by second. Polled only if the event stream omits policies. */
+  /** Counts of the policy by second. Requested only if the event stream omits policies. */
   readonly #series: PolledQuery<Timeline>;
   readonly #minutes: MinuteSeries;
   readonly #stops: readonly (() => void)[];

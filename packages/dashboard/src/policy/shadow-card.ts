@@ -17,7 +17,7 @@ export function keysText({ keys, othersAtMost }: TopReport): string {
 
 export interface ShadowActions {
   readonly ask: (question: Question) => void;
-  /** Null restores the value of the configuration files. */
+  /** Sets shadow mode. Null restores the value of the configuration files. */
   readonly set: (shadow: boolean | null) => Promise<void>;
 }
 
@@ -79,7 +79,7 @@ function enforcedSummary(policy: PolicyDefinition, denied: TopReport | undefined
 function overrideNote({ shadow, shadowInFile }: PolicyDefinition): TemplateResult {
   const files = shadowInFile ? 'shadow mode' : 'enforced';
   return html`<p class="hint">
-    Set by the API, which takes precedence over the files, also after a reload. Files:
+    Set through the API, which overrides the configuration files, also after a reload. In the files:
     ${shadow === shadowInFile ? 'the same.' : `${files}.`}
   </p>`;
 }

@@ -7,11 +7,14 @@ import { clockText, countText, countWithNoun, percentText } from '../view/format
 import { keyText, keyView } from '../view/key-text.ts';
 import { type Column, table } from '../view/table.ts';
 
-const SHOWN = 15;
+const MAX_ROWS = 15;
 
 type TopKey = TopReport['keys'][number];
 
-/** Returns a count such as `95–100`: the service counts keys in fixed memory, within bounds. */
+/**
+ * Returns a count, or its bounds such as `95–100`: the service estimates the counts, because it
+ * uses a fixed amount of memory.
+ */
 export const boundsText = (atLeast: number, atMost: number): string =>
   atLeast === atMost ? countText(atLeast) : `${countText(atLeast)}–${countText(atMost)}`;
 
@@ -79,7 +82,7 @@ export function topCard(list: TopList): TemplateResult {
 function listed({ title, empty, colour }: TopList, report: TopReport): TemplateResult {
   const since = clockText(report.sinceMs);
   if (report.keys.length === 0) return html`<div class="empty">${empty(since)}</div>`;
-  const rows = report.keys.slice(0, SHOWN);
+  const rows = report.keys.slice(0, MAX_ROWS);
   const last = rows[rows.length - 1];
   const others = rows.length < report.keys.length ? last.atMost : report.othersAtMost;
   return html`

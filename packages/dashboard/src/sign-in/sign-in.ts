@@ -70,7 +70,7 @@ export class SignIn {
   }
 }
 
-/** Focuses an element after rendering, which attaches it to the document. */
+/** Focuses an element after rendering: lit-html calls `ref` before the element is in the page. */
 function focusAfterRender(element: Element | undefined): void {
   queueMicrotask(() => (element as HTMLElement | undefined)?.focus());
 }
