@@ -1,4 +1,4 @@
-/** The parameters that apply to a key, and the description of its state by its algorithm. */
+/** The limit parameters of a key, and the algorithm's description of the key's state. */
 import { describeKey, type KeyDescription } from 'sluice/engine';
 import type { KeyReport, LimitParams, PolicyDefinition } from '../api/types.ts';
 
@@ -16,8 +16,8 @@ export function paramsOf(report: KeyReport, policy: PolicyDefinition | undefined
 }
 
 /**
- * Returns the description of the reported state by its algorithm, by default at the time of the
- * report. For a later time, assumes that no call has been admitted since the report.
+ * Returns the algorithm's description of the reported state, by default at the time of the report.
+ * For a later time, assumes that no call has been admitted since the report.
  */
 export const describeAt = (
   report: KeyReport,
