@@ -30,15 +30,18 @@ export class Controls {
   readonly #redraw: () => void;
   /** Invalid inputs by field name. */
   readonly #invalid = new Map<string, InvalidInput>();
-  /** The text of the typed calls, and the calls parsed from it. Keeps comments and spacing. */
-  #draft: { readonly text: string; readonly of: LabSettings['typed'] } | undefined = undefined;
+  /**
+   * The valid text in the text area, and the calls parsed from it. Calls formatted again would lose
+   * the comments and spacing of the user.
+   */
+  #draft: { readonly text: string; readonly calls: LabSettings['typed'] } | undefined = undefined;
 
   constructor(change: Change, redraw: () => void) {
     this.#change = change;
     this.#redraw = redraw;
   }
 
-  /** Discards invalid and unfinished input, after the settings were replaced. */
+  /** Discards invalid input and the text of typed calls. Called when the settings are replaced. */
   clear(): void {
     this.#invalid.clear();
     this.#draft = undefined;
@@ -173,17 +176,21 @@ export class Controls {
     </label>`;
   }
 
-  /** Shows the text area of typed calls. Applies a valid text at once and leaves it as typed. */
+  /**
+   * Shows the text area of typed calls. Applies each valid text immediately, without changing it.
+   */
   #typed(settings: LabSettings): TemplateResult {
     const { typed, startMs } = settings;
     const invalid = this.#invalid.get('typed');
-    if (this.#draft?.of !== typed) this.#draft = { text: callsText(typed, startMs), of: typed };
+    if (this.#draft?.calls !== typed) {
+      this.#draft = { text: callsText(typed, startMs), calls: typed };
+    }
     const changed = (event: Event): void => {
       const text = textIn(event);
       const read = parseCalls(text, startMs);
       if (read.problem === undefined) {
         this.#invalid.delete('typed');
-        this.#draft = { text, of: read.calls };
+        this.#draft = { text, calls: read.calls };
         this.#change({ typed: read.calls, startMs: startOf(settings, read.calls) });
       } else this.#invalid.set('typed', { text, message: read.problem });
       this.#redraw();

@@ -1,4 +1,4 @@
-/** Table of all decisions, with the limiter's unformatted numbers. */
+/** Table of all decisions. Shows the numbers as the limiter returns them, unformatted. */
 import { html, nothing, type TemplateResult } from 'lit-html';
 import { guard } from 'lit-html/directives/guard.js';
 import type { RunDecision } from 'sluice-traffic/lab';
@@ -16,7 +16,7 @@ export class DecisionsTable {
     this.#redraw = redraw;
   }
 
-  /** Shows a closed table. Its rows are built when the user opens it. */
+  /** Shows a table that is closed at first. Renders its rows when the user opens it. */
   view(result: LabResult): TemplateResult {
     const { calls } = result.traffic;
     return html`<details class="as-table" @toggle=${(event: Event) => this.#toggled(event)}>
@@ -71,18 +71,19 @@ export class DecisionsTable {
       ${most < calls.length ? this.#more(calls.length - most) : nothing}`;
   }
 
-  #more(left: number): TemplateResult {
+  /** Button that shows the next page of the `hidden` rows. */
+  #more(hidden: number): TemplateResult {
     const more = (): void => {
       this.#rows += PAGE_ROWS;
       this.#redraw();
     };
     return html`<button type="button" class="quiet small" @click=${more}>
-      Show ${countText(Math.min(left, PAGE_ROWS))} more of ${countText(left)}
+      Show ${countText(Math.min(hidden, PAGE_ROWS))} of ${countText(hidden)} more decisions
     </button>`;
   }
 }
 
 const cells = ({ allowed, remaining, retryAfterMs }: RunDecision): TemplateResult =>
-  html`<td class=${allowed ? 'is-passed' : 'is-denied'}>${allowed}</td>
+  html`<td class=${allowed ? 'is-admitted' : 'is-denied'}>${allowed}</td>
     <td class="number">${remaining}</td>
     <td class="number">${Number.isFinite(retryAfterMs) ? retryAfterMs : 'never'}</td>`;

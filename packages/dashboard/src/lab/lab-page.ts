@@ -14,7 +14,7 @@ import { ResultsView } from './results-view.ts';
 import { type LabResult, runLab } from './run.ts';
 import { type LabSettings, MAX_IN_SLOT, MAX_WINDOWS, SLOTS } from './settings.ts';
 import { buildTraffic, callsPerSlot } from './traffic.ts';
-import { Strip } from './traffic-strip.ts';
+import { TrafficStrip } from './traffic-strip.ts';
 
 const MIN_WIDTH = 200;
 
@@ -22,11 +22,11 @@ class LabPage implements Page {
   readonly title = 'Lab';
   readonly #context: PageContext;
   readonly #controls: Controls;
-  readonly #strip: Strip;
+  readonly #strip: TrafficStrip;
   readonly #widthObserver: WidthObserver;
   readonly #playback: Playback;
   readonly #results: ResultsView;
-  readonly #address: LabUrl;
+  readonly #url: LabUrl;
   #settings!: LabSettings;
   #notices: readonly string[] = [];
   #result!: LabResult;
@@ -35,11 +35,11 @@ class LabPage implements Page {
     this.#context = context;
     const redraw = (): void => context.redraw();
     this.#controls = new Controls((changes) => this.#change(changes), redraw);
-    this.#strip = new Strip((slots) => this.#draw(slots), redraw);
+    this.#strip = new TrafficStrip((slots) => this.#draw(slots), redraw);
     this.#widthObserver = new WidthObserver(redraw);
-    this.#address = new LabUrl(context);
+    this.#url = new LabUrl(context);
     this.#playback = new Playback((isChosen) => {
-      if (isChosen) this.#writeAddress();
+      if (isChosen) this.#writeUrl();
       redraw();
     });
     this.#results = new ResultsView(this.#playback, redraw);
@@ -47,12 +47,12 @@ class LabPage implements Page {
   }
 
   onRouteChange(route: Route): void {
-    if (!this.#address.isOwn(route)) this.#read(route.query);
+    if (!this.#url.isOwn(route)) this.#read(route.query);
   }
 
   leave(): void {
     this.#playback.stop();
-    this.#address.cancel();
+    this.#url.cancel();
   }
 
   #read(query: LabQuery): void {
@@ -70,7 +70,10 @@ class LabPage implements Page {
     this.#results.load(settings, this.#result);
   }
 
-  /** Applies changed settings. Drawing and typing start from the calls of the current traffic. */
+  /**
+   * Applies changed settings. If the user switches to drawn or typed traffic, it starts with the
+   * calls of the current traffic.
+   */
   #change(changes: Partial<LabSettings>): void {
     const before = this.#settings;
     const isDrawn = changes.traffic === 'drawn' && before.traffic !== 'drawn';
@@ -83,7 +86,7 @@ class LabPage implements Page {
       ...changes,
     });
     this.#notices = [];
-    this.#writeAddress();
+    this.#writeUrl();
     this.#context.redraw();
   }
 
@@ -108,8 +111,8 @@ class LabPage implements Page {
     return { ...formatLabQuery(this.#settings), ...this.#playback.query };
   }
 
-  #writeAddress(): void {
-    this.#address.write(() => this.#query);
+  #writeUrl(): void {
+    this.#url.write(() => this.#query);
   }
 
   view(): TemplateResult {

@@ -1,7 +1,7 @@
 /**
- * Encodes the lab's settings as the query of its URL, and parses them. The query omits defaults and
- * has only characters that need no escaping. Invalid values fall back to the default, with a
- * notice.
+ * Formats the settings of the lab as the query of its URL, and parses the query. The query omits
+ * settings with their default value and uses only characters that need no escaping. For an invalid
+ * value, parsing returns the default and a notice.
  *
  *     drawn=0*12.5.9     12 slots without calls, then a slot with 5 calls and a slot with 9
  *     times=0*50_2000.3  50 calls at the start, then a call of cost 3 two seconds later
@@ -27,6 +27,7 @@ export type LabQuery = Readonly<Record<string, string>>;
 /** Chat and mail programs truncate longer URLs. */
 export const MAX_QUERY_LENGTH = 2000;
 
+/** Name of each numeric setting in the query. */
 const NUMBERS: Readonly<Record<NumberName, string>> = {
   ...{ seed: 'seed', calls: 'calls', windows: 'windows', startMs: 'start', cost: 'cost' },
   ...{ limit: 'limit', windowMs: 'window', burst: 'burst', buckets: 'buckets' },
@@ -40,7 +41,7 @@ export function parseDuration(text: string): number {
 
 const repeated = (text: string, count: number): string => (count === 1 ? text : `${text}*${count}`);
 
-/** Returns the run-length encoded counts, without trailing zeros. */
+/** Returns the counts with run-length encoding, without trailing zeros. */
 function slotsText(slots: readonly number[]): string {
   const last = slots.findLastIndex((count) => count > 0);
   const runs: { value: number; count: number }[] = [];
@@ -52,7 +53,7 @@ function slotsText(slots: readonly number[]): string {
   return runs.map(({ value, count }) => repeated(String(value), count)).join('.');
 }
 
-/** Encodes the times relative to the previous call. The first time is relative to the start. */
+/** Encodes each call with the time since the previous call, the first with that since the start. */
 function timesText(startMs: number, typed: readonly TypedCall[]): string {
   const groups: { sinceMs: number; cost: number; count: number }[] = [];
   let beforeMs = startMs;
@@ -124,13 +125,13 @@ class Reader {
     return DEFAULTS[name];
   }
 
-  one<T extends string>(name: string, first: T, known: readonly T[]): T {
+  choice<T extends string>(name: string, fallback: T, known: readonly T[]): T {
     const text = this.#query[name];
-    if (text === undefined) return first;
+    if (text === undefined) return fallback;
     const found = known.find((each) => each === text);
     if (found !== undefined) return found;
     this.#reject(name, `one of ${known.join(' ')}`);
-    return first;
+    return fallback;
   }
 
   algorithms(): readonly WindowAlgorithmName[] {
@@ -140,7 +141,7 @@ class Reader {
     if (text === 'none') return [];
     const known = windowAlgorithmNames.filter((name) => names.includes(name));
     if (known.length === new Set(names).size) return known;
-    this.#reject('algorithms', `some of ${windowAlgorithmNames.join(' ')} with dots between`);
+    this.#reject('algorithms', `a list such as ${windowAlgorithmNames.join('.')}`);
     return DEFAULTS.algorithms;
   }
 
@@ -163,7 +164,9 @@ class Reader {
   }
 }
 
-/** Parses counts such as `0*12.5`. Returns undefined if the text is invalid or too long. */
+/**
+ * Parses counts such as `0*12.5`. Returns undefined if a count or the number of slots is invalid.
+ */
 function parseSlots(text: string): readonly number[] | undefined {
   const slots: number[] = [];
   for (const run of text.split('.')) {
@@ -176,8 +179,8 @@ function parseSlots(text: string): readonly number[] | undefined {
 }
 
 /**
- * Parses groups of simultaneous calls, such as `0*50_2000.3`. Returns undefined if the text is
- * invalid or too long.
+ * Parses groups of simultaneous calls, such as `0*50_2000.3`. Returns undefined if a group is
+ * invalid or there are more than `MAX_CALLS` calls.
  */
 function parseTimes(text: string, startMs: number): readonly TypedCall[] | undefined {
   let atMs = startMs;
@@ -198,13 +201,13 @@ export function parseLabQuery(query: LabQuery): ParsedLabQuery {
   const reader = new Reader(query);
   const startMs = reader.number('startMs')!;
   const settings: LabSettings = {
-    traffic: reader.one('traffic', DEFAULTS.traffic, TRAFFIC_NAMES),
+    traffic: reader.choice('traffic', DEFAULTS.traffic, TRAFFIC_NAMES),
     seed: reader.number('seed')!,
     calls: reader.number('calls')!,
     windows: reader.number('windows')!,
     startMs,
     cost: reader.number('cost')!,
-    against: reader.one('against', DEFAULTS.against, windowAlgorithmNames),
+    against: reader.choice('against', DEFAULTS.against, windowAlgorithmNames),
     slots: reader.slots(),
     typed: reader.typed(startMs),
     limit: reader.number('limit')!,
@@ -212,7 +215,7 @@ export function parseLabQuery(query: LabQuery): ParsedLabQuery {
     burst: reader.number('burst'),
     buckets: reader.number('buckets')!,
     algorithms: reader.algorithms(),
-    policy: reader.one('policy', DEFAULTS.policy, windowAlgorithmNames),
+    policy: reader.choice('policy', DEFAULTS.policy, windowAlgorithmNames),
   };
   return { settings, notices: reader.notices };
 }

@@ -19,13 +19,14 @@ export function decisionText({ allowed, remaining, retryAfterMs }: RunDecision):
   return `denied, retry in ${durationText(retryAfterMs)}`;
 }
 
-/** Returns a text such as `2.00 ×`. A multiple above 1 is at least `1.01 ×`. */
+/** Returns text such as `2.00 ×`. Rounds a multiple above 1 to at least `1.01 ×`, never to 1. */
 export function multipleText(multiple: number): string {
   const text = multiple.toFixed(2);
   return `${multiple > 1 && text === '1.00' ? '1.01' : text} ×`;
 }
 
+/** Returns text such as `50 admitted, 2.00 × the limit`. */
 export const fullestText = (fullest: WorstWindow | undefined): string =>
   fullest === undefined
-    ? 'nothing'
-    : `${countText(fullest.count)}, ${multipleText(fullest.multiple)}`;
+    ? 'no admitted call'
+    : `${countText(fullest.count)} admitted, ${multipleText(fullest.multiple)} the limit`;

@@ -1,13 +1,13 @@
-/** Writes the lab's settings to the browser's URL, and creates links to share. */
+/** Writes the settings of the lab to the URL in the browser, and creates links to share. */
 import { after } from '../clock.ts';
 import type { PageContext } from '../page.ts';
 import { type Route, routeText } from '../route.ts';
 import { type LabQuery, MAX_QUERY_LENGTH, queryLength } from './lab-query.ts';
 
-/** Debounce of URL changes, because browsers limit their rate. */
+/** Debounce of URL changes, because browsers limit how often a page may change its URL. */
 const WRITE_MS = 300;
 
-/** Returns the route of a query. If the query is too long for a link, omits the calls. */
+/** Returns the route with a query. Omits the calls if the query is too long for a link. */
 function routeOf(query: LabQuery): Route {
   const { times, drawn, ...rest } = query;
   return { page: 'lab', names: [], query: isTooLong(query) ? rest : query };

@@ -1,20 +1,23 @@
 /**
- * Shapes of a lane, the drawing of one algorithm: the admitted cost per window over time, and the
- * calls below it. Positions and lengths are in pixels.
+ * Computes the shapes of a lane. A lane is the drawing of one algorithm: the cost admitted in the
+ * last window as a plot over time, and the calls below the plot. Positions and lengths are in
+ * pixels.
  */
 import type { LabResult, Lane } from './run.ts';
 import type { Call } from './traffic.ts';
 
-export const PLOT = 58;
-export const TOP = 8;
-export const BASE = TOP + PLOT;
-const UP = 20;
-const DOWN = 14;
-/** Baseline of the calls: admitted calls are drawn above it, denied calls below. */
-export const GROUND = BASE + 8 + UP;
-export const LANE_HEIGHT = GROUND + DOWN + 4;
-const COLUMN = 3;
-const LEAST = 5;
+export const PLOT_HEIGHT = 58;
+export const PLOT_TOP = 8;
+export const PLOT_BOTTOM = PLOT_TOP + PLOT_HEIGHT;
+const MAX_ADMITTED_HEIGHT = 20;
+const MAX_DENIED_HEIGHT = 14;
+/**
+ * y coordinate of the line between admitted calls, drawn above it, and denied calls, drawn below.
+ */
+export const CALLS_BASELINE = PLOT_BOTTOM + 8 + MAX_ADMITTED_HEIGHT;
+export const LANE_HEIGHT = CALLS_BASELINE + MAX_DENIED_HEIGHT + 4;
+const COLUMN_WIDTH = 3;
+const MIN_COLUMN_HEIGHT = 5;
 
 /** Converts times to pixels. */
 export interface TimeScale {
@@ -29,39 +32,41 @@ export function timeScale({ startMs, endMs }: LabResult['traffic'], width: numbe
   return { width, startMs, perMs, x: (timeMs) => (timeMs - startMs) * perMs };
 }
 
-/** From `atMs` on, the window contains the admitted cost `cost`. */
+/** From `atMs` until the next step, the admitted cost in the last window is `cost`. */
 export interface Step {
   readonly atMs: number;
   readonly cost: number;
 }
 
-/** Returns the admitted cost within the last window, as a step function of time. */
+/** Returns the admitted cost of a key in the last window, as a step function of time. */
 export function admittedSteps(
   calls: readonly Call[],
   { decisions }: Pick<Lane, 'decisions'>,
-  followed: string,
+  key: string,
   windowMs: number,
 ): readonly Step[] {
-  const admitted = calls.filter(({ key }, at) => key === followed && decisions[at].allowed);
+  const admitted = calls.filter((call, at) => call.key === key && decisions[at].allowed);
   const steps: Step[] = [];
   let sum = 0;
-  let left = 0;
-  const note = (atMs: number): void => {
+  let expired = 0;
+  const addStep = (atMs: number): void => {
     if (steps[steps.length - 1]?.atMs === atMs) steps.pop();
     steps.push({ atMs, cost: sum });
   };
-  const leaveUntil = (timeMs: number): void => {
-    for (; left < admitted.length && admitted[left].atMs + windowMs <= timeMs; left++) {
-      sum -= admitted[left].cost;
-      note(admitted[left].atMs + windowMs);
+  const expireUntil = (timeMs: number): void => {
+    for (; expired < admitted.length; expired++) {
+      const expiresMs = admitted[expired].atMs + windowMs;
+      if (expiresMs > timeMs) return;
+      sum -= admitted[expired].cost;
+      addStep(expiresMs);
     }
   };
   for (const { atMs, cost } of admitted) {
-    leaveUntil(atMs);
+    expireUntil(atMs);
     sum += cost;
-    note(atMs);
+    addStep(atMs);
   }
-  leaveUntil(Number.POSITIVE_INFINITY);
+  expireUntil(Number.POSITIVE_INFINITY);
   return steps;
 }
 
@@ -71,65 +76,72 @@ export function costAt(steps: readonly Step[], timeMs: number): number {
   return steps[(next < 0 ? steps.length : next) - 1]?.cost ?? 0;
 }
 
-const short = (value: number): string => String(Math.round(value * 10) / 10);
+/** Formats a coordinate, rounded to 1/10 pixel. */
+const pixels = (value: number): string => String(Math.round(value * 10) / 10);
 
-/** Returns the vertical position of a cost. `top` is the cost at the top of the plot. */
+/** Returns the y coordinate of a cost. `top` is the cost at the top of the plot. */
 export const plotY = (cost: number, top: number): number =>
-  BASE - Math.min(1, Math.max(0, cost / top)) * PLOT;
+  PLOT_BOTTOM - Math.min(1, Math.max(0, cost / top)) * PLOT_HEIGHT;
 
 /** Returns the SVG path of the area below the steps. */
 export function areaPath(steps: readonly Step[], top: number, { x, width }: TimeScale): string {
   if (steps.length === 0) return '';
   const places = steps.map(
-    ({ atMs, cost }) => `H${short(Math.min(width, x(atMs)))}V${short(plotY(cost, top))}`,
+    ({ atMs, cost }) => `H${pixels(Math.min(width, x(atMs)))}V${pixels(plotY(cost, top))}`,
   );
-  return `M0 ${BASE}${places.join('')}H${width}V${BASE}Z`;
+  return `M0 ${PLOT_BOTTOM}${places.join('')}H${width}V${PLOT_BOTTOM}Z`;
 }
 
-/** Returns the SVG path of the usage that the algorithm reports. */
+/** Returns the SVG path of the usage as the algorithm counts it. */
 export function usedPath(used: Lane['used'], top: number, { x }: TimeScale): string {
-  const points = used.map(({ atMs, cost }) => `${short(x(atMs))} ${short(plotY(cost, top))}`);
-  // Simultaneous calls produce equal points.
+  const points = used.map(({ atMs, cost }) => `${pixels(x(atMs))} ${pixels(plotY(cost, top))}`);
+  // Omit repeated points, which simultaneous calls produce.
   return `M${points.filter((point, at) => point !== points[at - 1]).join('L')}`;
 }
 
 export interface Columns {
-  readonly passed: string;
+  readonly admitted: string;
   readonly denied: string;
 }
 
-/** Returns SVG paths of the calls in columns of 3 pixels. The height is the sum of the costs. */
+/**
+ * Returns the SVG paths of the admitted and denied calls, in columns of 3 pixels. The height of a
+ * column shows the cost of its calls. `most` is the cost of a column with the maximum height.
+ */
 export function callColumns(
   calls: readonly Call[],
   decisions: Lane['decisions'],
   most: number,
   { x, width }: TimeScale,
 ): Columns {
-  const count = Math.ceil(width / COLUMN) + 1;
+  const count = Math.ceil(width / COLUMN_WIDTH) + 1;
   const sums = {
-    passed: new Array<number>(count).fill(0),
+    admitted: new Array<number>(count).fill(0),
     denied: new Array<number>(count).fill(0),
   };
   for (const [at, { atMs, cost }] of calls.entries()) {
-    const column = Math.min(count - 1, Math.max(0, Math.floor(x(atMs) / COLUMN)));
-    sums[decisions[at].allowed ? 'passed' : 'denied'][column] += cost;
+    const column = Math.min(count - 1, Math.max(0, Math.floor(x(atMs) / COLUMN_WIDTH)));
+    sums[decisions[at].allowed ? 'admitted' : 'denied'][column] += cost;
   }
   const path = (costs: readonly number[], height: number, sign: '-' | ''): string =>
     costs
       .map((cost, at) => {
         if (cost === 0) return '';
-        const long = short(Math.max(LEAST, Math.min(1, cost / most) * height));
-        return `M${at * COLUMN + 1} ${GROUND}v${sign}${long}`;
+        const long = pixels(Math.max(MIN_COLUMN_HEIGHT, Math.min(1, cost / most) * height));
+        return `M${at * COLUMN_WIDTH + 1} ${CALLS_BASELINE}v${sign}${long}`;
       })
       .join('');
-  return { passed: path(sums.passed, UP, '-'), denied: path(sums.denied, DOWN, '') };
+  return {
+    admitted: path(sums.admitted, MAX_ADMITTED_HEIGHT, '-'),
+    denied: path(sums.denied, MAX_DENIED_HEIGHT, ''),
+  };
 }
 
-/** Returns the highest cost of a column over all calls: the common scale of all lanes. */
+/** Returns the highest cost of a column, admitted or denied. All lanes use it as their scale. */
 export function highestColumn(calls: readonly Call[], { x }: TimeScale): number {
   const sums = new Map<number, number>();
   for (const { atMs, cost } of calls) {
-    const column = Math.floor(x(atMs) / COLUMN);
+    const column = Math.floor(x(atMs) / COLUMN_WIDTH);
     sums.set(column, (sums.get(column) ?? 0) + cost);
   }
   return Math.max(1, ...sums.values());

@@ -8,18 +8,18 @@ import {
   admittedSteps,
   areaPath,
   axisSteps,
-  BASE,
+  CALLS_BASELINE,
   type Columns,
   callColumns,
   costAt,
-  GROUND,
   highestColumn,
   LANE_HEIGHT,
-  PLOT,
+  PLOT_BOTTOM,
+  PLOT_HEIGHT,
+  PLOT_TOP,
   plotY,
   type Step,
   type TimeScale,
-  TOP,
   timeScale,
   usedPath,
 } from './lane-shapes.ts';
@@ -27,11 +27,12 @@ import type { LabResult, Lane } from './run.ts';
 import type { LabSettings } from './settings.ts';
 
 const AXIS_HEIGHT = 22;
-const AXIS_PIXELS = 70;
+const MIN_AXIS_STEP_WIDTH = 70;
+/** The top of the plots is the largest drawn cost times this factor. */
 const HEAD_ROOM = 1.15;
 
-/** The paths of a lane, built once per result and width. */
-interface Drawn {
+/** The shapes of a lane, computed once per result and width. */
+interface LaneShapes {
   readonly lane: Lane;
   readonly steps: readonly Step[];
   readonly area: string;
@@ -39,7 +40,7 @@ interface Drawn {
   readonly columns: Columns;
 }
 
-/** A position in the traffic. */
+/** A position in the traffic: a time, and the last call up to this time. */
 export interface Position {
   readonly atMs: number;
   /** Index of the last call up to `atMs`; undefined before the first call. */
@@ -51,20 +52,20 @@ export class LanesView {
   #result: LabResult;
   #scale: TimeScale;
   #top = 1;
-  #drawn: readonly Drawn[] = [];
+  #lanes: readonly LaneShapes[] = [];
 
   constructor(settings: LabSettings, result: LabResult, width: number) {
     this.#settings = settings;
     this.#result = result;
     this.#scale = timeScale(result.traffic, width);
-    const { lanes, traffic, followed } = result;
+    const { lanes, traffic, busiestKey } = result;
     const { calls } = traffic;
-    const steps = lanes.map((lane) => admittedSteps(calls, lane, followed, settings.windowMs));
+    const steps = lanes.map((lane) => admittedSteps(calls, lane, busiestKey, settings.windowMs));
     const tops = steps.flat().map(({ cost }) => cost);
     const largest = Math.max(...lanes.map(({ capacity }) => capacity), settings.limit);
     this.#top = HEAD_ROOM * tops.reduce((most, cost) => Math.max(most, cost), largest);
     const most = highestColumn(calls, this.#scale);
-    this.#drawn = lanes.map((lane, at) => ({
+    this.#lanes = lanes.map((lane, at) => ({
       ...{ lane, steps: steps[at] },
       area: areaPath(steps[at], this.#top, this.#scale),
       used: usedPath(lane.used, this.#top, this.#scale),
@@ -77,11 +78,12 @@ export class LanesView {
   }
 
   view(position: Position): TemplateResult {
-    return html`${this.#drawn.map((drawn, at) => this.#lane(drawn, at, position))} ${this.axis()}`;
+    const lanes = this.#lanes.map((shapes, at) => this.#lane(shapes, at, position));
+    return html`${lanes} ${this.axis()}`;
   }
 
-  #lane(drawn: Drawn, at: number, { atMs, call }: Position): TemplateResult {
-    const { lane, steps } = drawn;
+  #lane(shapes: LaneShapes, at: number, { atMs, call }: Position): TemplateResult {
+    const { lane, steps } = shapes;
     const inWindow = costAt(steps, atMs);
     const { limit } = this.#settings;
     const isOver = inWindow > limit;
@@ -97,13 +99,13 @@ export class LanesView {
       </div>
       <svg role="img" aria-label=${laneLabel(lane)} width=${this.#scale.width}
         height=${LANE_HEIGHT} viewBox="0 0 ${this.#scale.width} ${LANE_HEIGHT}">
-        ${this.#band(atMs)} ${guard([drawn], () => this.#shapes(drawn, at))} ${this.#lines(atMs)}
+        ${this.#band(atMs)} ${guard([shapes], () => this.#plot(shapes, at))} ${this.#lines(atMs)}
       </svg>
     </section>`;
   }
 
-  /** Draws the parts that do not change while the window slides. */
-  #shapes({ area, used, columns }: Drawn, at: number): unknown {
+  /** Draws the parts of a lane that do not change while the window slides. */
+  #plot({ area, used, columns }: LaneShapes, at: number): unknown {
     const { width } = this.#scale;
     const limitY = plotY(this.#settings.limit, this.#top);
     const over = `lane-over-${at}`;
@@ -117,13 +119,15 @@ export class LanesView {
       <g clip-path="url(#${over})"><path class="true-over" d=${area} />
         <path fill="url(#${hatch})" d=${area} /></g>
       ${this.#boundaries().map(
-        (place) => svg`<line class="boundary" x1=${place} x2=${place} y1=${TOP} y2=${GROUND} />`,
+        (place) =>
+          svg`<line class="boundary" x1=${place} x2=${place} y1=${PLOT_TOP}
+            y2=${CALLS_BASELINE} />`,
       )}
-      <line class="axis" x1="0" x2=${width} y1=${BASE} y2=${BASE} />
+      <line class="axis" x1="0" x2=${width} y1=${PLOT_BOTTOM} y2=${PLOT_BOTTOM} />
       <line class="limit" x1="0" x2=${width} y1=${limitY} y2=${limitY} />
       <path class="used" d=${used} />
-      <line class="ground" x1="0" x2=${width} y1=${GROUND} y2=${GROUND} />
-      <path class="passed" d=${columns.passed} /><path class="denied" d=${columns.denied} />`;
+      <line class="ground" x1="0" x2=${width} y1=${CALLS_BASELINE} y2=${CALLS_BASELINE} />
+      <path class="admitted" d=${columns.admitted} /><path class="denied" d=${columns.denied} />`;
   }
 
   #boundaries(): readonly number[] {
@@ -138,7 +142,7 @@ export class LanesView {
     const { x } = this.#scale;
     const from = Math.max(0, x(atMs - this.#settings.windowMs));
     const width = Math.max(0, x(atMs) - from);
-    return svg`<rect class="band" x=${from} y=${TOP} width=${width} height=${PLOT} />`;
+    return svg`<rect class="band" x=${from} y=${PLOT_TOP} width=${width} height=${PLOT_HEIGHT} />`;
   }
 
   #lines(atMs: number): unknown {
@@ -146,16 +150,18 @@ export class LanesView {
     const edge = x(atMs - this.#settings.windowMs);
     return svg`
       ${
-        edge < 0 ? nothing : svg`<line class="edge" x1=${edge} x2=${edge} y1=${TOP} y2=${GROUND} />`
+        edge < 0
+          ? nothing
+          : svg`<line class="edge" x1=${edge} x2=${edge} y1=${PLOT_TOP} y2=${CALLS_BASELINE} />`
       }
-      <line class="now" x1=${x(atMs)} x2=${x(atMs)} y1=${TOP - 6} y2=${LANE_HEIGHT} />`;
+      <line class="now" x1=${x(atMs)} x2=${x(atMs)} y1=${PLOT_TOP - 6} y2=${LANE_HEIGHT} />`;
   }
 
   /** Draws the time axis below all lanes, relative to the start. */
   axis(): TemplateResult {
     const { width, perMs } = this.#scale;
     return html`<svg class="lane-axis" width=${width} height=${AXIS_HEIGHT} aria-hidden="true">
-      ${axisSteps(this.#scale, AXIS_PIXELS).map((sinceMs) => {
+      ${axisSteps(this.#scale, MIN_AXIS_STEP_WIDTH).map((sinceMs) => {
         const place = sinceMs * perMs;
         const anchor = place < 20 ? 'start' : place > width - 30 ? 'end' : 'middle';
         return svg`<line class="axis" x1=${place} x2=${place} y1="0" y2="4" />
@@ -166,9 +172,9 @@ export class LanesView {
   }
 }
 
-/** Shows a decision by colour and by a sign, for users who cannot distinguish the colours. */
+/** Shows a decision with a colour and a sign, for users who cannot distinguish the colours. */
 function decisionMark(decision: RunDecision): TemplateResult {
-  const [name, sign] = decision.allowed ? ['is-passed', '✓'] : ['is-denied', '✕'];
+  const [name, sign] = decision.allowed ? ['is-admitted', '✓'] : ['is-denied', '✕'];
   return html`<span class=${name}>${sign} ${decisionText(decision)}</span>`;
 }
 
@@ -186,7 +192,7 @@ function laneLabel(lane: Lane): string {
   const { algorithm, admitted, denied, fullest } = lane;
   return (
     `${algorithm}: ${countText(admitted)} admitted, ${countText(denied)} denied; ` +
-    `fullest window ${fullestText(fullest)} the limit`
+    `fullest window: ${fullestText(fullest)}`
   );
 }
 
@@ -199,7 +205,7 @@ export function callText({ traffic }: LabResult, { call }: Position): string {
   return `${number}, at ${sinceText(atMs - startMs)}, cost ${countText(cost)}${client}`;
 }
 
-/** Returns the call and the decision of each algorithm, for screen readers. */
+/** Returns text for screen readers: the call at the position, and each algorithm's decision. */
 export function decisionsText(result: LabResult, position: Position): string {
   const { call } = position;
   if (call === undefined) return callText(result, position);
@@ -223,7 +229,7 @@ export function legend({ windowMs, limit }: LabSettings): TemplateResult {
     [svg`<rect class="band" width="22" height="10" />`, 'the window that ends at the time above'],
     [line('used'), 'usage counted by the algorithm'],
     [line('limit'), `limit ${countText(limit)}`],
-    [svg`<path class="passed" d="M4 10v-8M10 10v-8M16 10v-8" />`, 'admitted (up)'],
+    [svg`<path class="admitted" d="M4 10v-8M10 10v-8M16 10v-8" />`, 'admitted (up)'],
     [svg`<path class="denied" d="M4 0v8M10 0v8M16 0v8" />`, 'denied (down)'],
   ];
   return html`<ul class="lab-legend">

@@ -1,4 +1,4 @@
-/** The position in the traffic: chosen by slider or pointer, or moved by playing. */
+/** Controls of the position in the traffic: sliders, the pointer, and a button that plays it. */
 import { html, type TemplateResult } from 'lit-html';
 import { sinceText } from './lab-text.ts';
 import { callText, decisionsText, type Position } from './lanes-view.ts';
@@ -10,21 +10,24 @@ export type PositionQuery = Readonly<Partial<Record<'call' | 'at', string>>>;
 const sliderValue = (event: Event): number => Number((event.target as HTMLInputElement).value);
 
 export class Playback {
-  readonly #moved: (isChosen: boolean) => void;
+  readonly #onMove: (isChosen: boolean) => void;
   readonly #player: Player;
   #result!: LabResult;
-  /** The chosen position. Undefined until the user chooses one: the fullest window is shown. */
+  /** The chosen position. Undefined at first: the page then shows the fullest window. */
   #position: Position | undefined = undefined;
-  /** The call under the pointer. */
+  /** Index of the call under the pointer. */
   #pointed: number | undefined = undefined;
 
-  /** Calls `moved` with true if the user chose the position, with false during play or hover. */
-  constructor(moved: (isChosen: boolean) => void) {
-    this.#moved = moved;
-    this.#player = new Player((part) => this.#seek(part));
+  /**
+   * Calls `onMove` after each change of the position: with true if the user has chosen it, with
+   * false while the animation plays or the pointer moves.
+   */
+  constructor(onMove: (isChosen: boolean) => void) {
+    this.#onMove = onMove;
+    this.#player = new Player((progress) => this.#seek(progress));
   }
 
-  /** Starts over with another result. */
+  /** Replaces the result and resets the position. */
   load(result: LabResult): void {
     this.#result = result;
     this.#position = undefined;
@@ -59,7 +62,7 @@ export class Playback {
     return isCall ? { call: String(call + 1) } : { at: String(atMs - startMs) };
   }
 
-  /** The call under the pointer, else the chosen position, else the fullest window. */
+  /** The position of the call under the pointer, else the chosen one, else the fullest window. */
   get position(): Position {
     const { calls, startMs } = this.#result.traffic;
     if (this.#pointed !== undefined) {
@@ -73,17 +76,20 @@ export class Playback {
     return { atMs, call: this.#callAt(atMs) };
   }
 
-  /** Shows the call under the pointer. `call` is undefined if the pointer has left. */
+  /**
+   * Shows the call under the pointer, unless the animation plays. `call` is undefined if the
+   * pointer has left the lanes.
+   */
   point(call: number | undefined): void {
     if (this.#player.isPlaying && call !== undefined) return;
     this.#pointed = call;
-    this.#moved(false);
+    this.#onMove(false);
   }
 
   choosePointed(): void {
     if (this.#pointed === undefined) return;
     this.#choose(this.#pointed);
-    this.#moved(true);
+    this.#onMove(true);
   }
 
   playRow(): TemplateResult {
@@ -96,7 +102,8 @@ export class Playback {
       <label for="lab-at">Window ends at</label>
       <input id="lab-at" type="range" min="0" max=${endMs - startMs} step="1"
         .value=${String(sinceMs)} aria-valuetext=${sinceText(sinceMs)}
-        @input=${(event: Event) => this.#slid(() => this.#moveTo(startMs + sliderValue(event)))} />
+        @input=${(event: Event) =>
+          this.#onSlide(() => this.#moveTo(startMs + sliderValue(event)))} />
       <span class="mono">${sinceText(sinceMs)}</span>
     </div>`;
   }
@@ -109,15 +116,16 @@ export class Playback {
       <input id="lab-call" type="range" min="1" max=${calls.length} step="1"
         .value=${String((position.call ?? 0) + 1)}
         aria-valuetext=${decisionsText(this.#result, position)}
-        @input=${(event: Event) => this.#slid(() => this.#choose(sliderValue(event) - 1))} />
+        @input=${(event: Event) => this.#onSlide(() => this.#choose(sliderValue(event) - 1))} />
       <span class="chosen">${callText(this.#result, position)}</span>
     </div>`;
   }
 
-  #slid(move: () => void): void {
+  /** Stops the animation and moves to the position of a slider. */
+  #onSlide(move: () => void): void {
     this.#player.stop();
     move();
-    this.#moved(true);
+    this.#onMove(true);
   }
 
   /** Returns the index of the last call at or before a time. */
@@ -134,24 +142,25 @@ export class Playback {
     this.#position = { atMs: this.#result.traffic.calls[call].atMs, call };
   }
 
-  #seek(part: number): void {
+  #seek(progress: number): void {
     const { startMs, endMs } = this.#result.traffic;
-    this.#moveTo(Math.round(startMs + part * (endMs - startMs)));
-    this.#moved(part === 1);
+    this.#moveTo(Math.round(startMs + progress * (endMs - startMs)));
+    this.#onMove(progress === 1);
   }
 
   #togglePlay(): void {
     if (this.#player.isPlaying) {
       this.#player.stop();
-      this.#moved(true);
+      this.#onMove(true);
       return;
     }
     const { startMs, endMs } = this.#result.traffic;
-    const part = (this.position.atMs - startMs) / (endMs - startMs);
-    // Without a chosen position, play from the start: little happens after the fullest window.
-    const isChosen = this.#position !== undefined && part < 1;
+    const progress = (this.position.atMs - startMs) / (endMs - startMs);
+    // Without a chosen position, play from the start, not from the fullest window: little happens
+    // after it.
+    const isChosen = this.#position !== undefined && progress < 1;
     this.#pointed = undefined;
-    this.#player.play(isChosen ? part : 0);
-    this.#moved(false);
+    this.#player.play(isChosen ? progress : 0);
+    this.#onMove(false);
   }
 }

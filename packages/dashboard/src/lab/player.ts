@@ -1,36 +1,37 @@
-/** Animation that moves the window over the traffic. */
+/** Plays the animation that moves the window over the traffic. */
 import { eachFrame, nowMs } from '../clock.ts';
 
-const PLAY_MS = 12_000;
-const MIN_FRAME_MS = 33;
+const DURATION_MS = 12_000;
+const FRAME_MS = 33;
 /** Time between frames if the user prefers reduced motion. */
-const STEP_MS = 1000;
+const REDUCED_MOTION_FRAME_MS = 1000;
 
 export class Player {
-  readonly #moved: (part: number) => void;
+  readonly #onFrame: (progress: number) => void;
   #cancel: (() => void) | undefined = undefined;
 
-  /** Calls `moved` with the progress from 0 to 1. At 1, the animation has ended. */
-  constructor(moved: (part: number) => void) {
-    this.#moved = moved;
+  /** Calls `onFrame` with the progress from 0 to 1. At 1, the animation has ended. */
+  constructor(onFrame: (progress: number) => void) {
+    this.#onFrame = onFrame;
   }
 
   get isPlaying(): boolean {
     return this.#cancel !== undefined;
   }
 
-  play(fromPart: number): void {
+  play(fromProgress: number): void {
     this.stop();
-    const isStill = matchMedia('(prefers-reduced-motion: reduce)').matches;
-    const beginMs = nowMs() - fromPart * PLAY_MS;
+    const isReduced = matchMedia('(prefers-reduced-motion: reduce)').matches;
+    const frameMs = isReduced ? REDUCED_MOTION_FRAME_MS : FRAME_MS;
+    const beginMs = nowMs() - fromProgress * DURATION_MS;
     let drawnMs = 0;
     this.#cancel = eachFrame(() => {
       const now = nowMs();
-      if (now - drawnMs < (isStill ? STEP_MS : MIN_FRAME_MS)) return;
+      if (now - drawnMs < frameMs) return;
       drawnMs = now;
-      const part = Math.min(1, (now - beginMs) / PLAY_MS);
-      if (part === 1) this.stop();
-      this.#moved(part);
+      const progress = Math.min(1, (now - beginMs) / DURATION_MS);
+      if (progress === 1) this.stop();
+      this.#onFrame(progress);
     });
   }
 

@@ -1,4 +1,4 @@
-/** The policy as a configuration file to copy. */
+/** Card with the policy of the lab as a configuration file that the user can copy. */
 import { html, type TemplateResult } from 'lit-html';
 import { live } from 'lit-html/directives/live.js';
 import { windowAlgorithmNames } from 'sluice/engine';

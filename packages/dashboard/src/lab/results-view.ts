@@ -1,4 +1,6 @@
-/** The results of a run: a lane per algorithm, the summary and all decisions. */
+/**
+ * The results of a run: a drawing (lane) per algorithm, a summary, and a table of all decisions.
+ */
 import { html, nothing, type TemplateResult } from 'lit-html';
 import { hrefTo } from '../route.ts';
 import { countText } from '../view/format.ts';
@@ -30,7 +32,7 @@ export class ResultsView {
     this.#lanes = undefined;
   }
 
-  /** `width` is 0 until the page is laid out. */
+  /** `width` is 0 until the browser has laid out the page. */
   view(width: number, query: LabQuery, copyLink: () => void): TemplateResult {
     return html`<section class="card lanes" aria-labelledby="lanes-title">
         <div class="row spread">
@@ -40,7 +42,7 @@ export class ResultsView {
             <button type="button" class="quiet" @click=${copyLink}>Copy link</button>
           </div>
         </div>
-        ${isTooLong(query) ? tooLong(query) : nothing} ${this.#followedNote()}
+        ${isTooLong(query) ? tooLong(query) : nothing} ${this.#clientNote()}
         ${this.#playback.playRow()}
         ${
           this.#result.traffic.calls.length === 0
@@ -55,12 +57,12 @@ export class ResultsView {
       </section>`;
   }
 
-  /** With several clients, the lanes show the windows of one of them. */
-  #followedNote(): TemplateResult | typeof nothing {
-    const { traffic, followed } = this.#result;
-    if (traffic.calls.every(({ key }) => key === followed)) return nothing;
+  /** Shows a note if there are several clients: the lanes show the windows of only one client. */
+  #clientNote(): TemplateResult | typeof nothing {
+    const { traffic, busiestKey } = this.#result;
+    if (traffic.calls.every(({ key }) => key === busiestKey)) return nothing;
     return html`<p class="hint">
-      The limit applies to each client. The lanes show the windows of ${followed}, the busiest
+      The limit applies to each client. The lanes show the windows of ${busiestKey}, the busiest
       client.
     </p>`;
   }
@@ -88,5 +90,5 @@ export class ResultsView {
 
 const tooLong = (query: LabQuery): TemplateResult => html`<p class="hint">
   These calls take ${countText(queryLength(query))} characters in a link. Links of more than
-  ${countText(MAX_QUERY_LENGTH)} characters may be truncated, so this link omits them.
+  ${countText(MAX_QUERY_LENGTH)} characters may be truncated, so the copied link omits the calls.
 </p>`;

@@ -5,26 +5,28 @@ import { definePolicy } from './engine.ts';
 import { type LabSettings, policyOptions } from './settings.ts';
 import { type Call, SINGLE_CLIENT, type Traffic } from './traffic.ts';
 
-/** The result of one algorithm, drawn as one row. */
+/** The decisions of one algorithm, and what their drawing (lane) shows. */
 export interface Lane {
   readonly algorithm: WindowAlgorithmName;
+  /** The highest usage that the algorithm admits at once: the limit, or the burst. */
   readonly capacity: number;
   /** One decision per call. */
   readonly decisions: readonly RunDecision[];
   readonly admitted: number;
   readonly denied: number;
-  /** The window with the highest admitted cost, over windows that start at any time. */
+  /** Of all windows, at any time, the one with the highest admitted cost. */
   readonly fullest: WorstWindow | undefined;
-  /** Index of the first denied call. */
+  /** Index of the first denied call; undefined if no call was denied. */
   readonly firstDenial: number | undefined;
-  /** Number of calls admitted here and denied by the exact sliding log, and the reverse. */
+  /** Number of calls that this algorithm admitted but the exact sliding log denied. */
   readonly falseAdmits: number;
+  /** Number of calls that this algorithm denied but the exact sliding log admitted. */
   readonly falseDenials: number;
-  /** Usage over time, as the algorithm reports it. */
+  /** Usage over time, as the algorithm counts it. */
   readonly used: readonly Used[];
 }
 
-/** Usage at one time. An admitted call has two: before and after the call. */
+/** Usage at one time. The list has two of these for an admitted call: before and after it. */
 export interface Used {
   readonly atMs: number;
   readonly cost: number;
@@ -32,27 +34,31 @@ export interface Used {
 
 export interface LabResult {
   readonly traffic: Traffic;
-  /** The key whose windows are drawn: the key with the most calls. */
-  readonly followed: string;
+  /** The key with the most calls. The lanes show the windows of this key. */
+  readonly busiestKey: string;
   readonly lanes: readonly Lane[];
 }
 
 const EXACT: WindowAlgorithmName = 'sliding-log';
+/** Number of evenly spaced times at which the usage is sampled. */
 const SAMPLES = 300;
 
 export function runLab(settings: LabSettings, traffic: Traffic): LabResult {
-  const followed = busiest(traffic.calls);
+  const busiestKey = busiestKeyOf(traffic.calls);
   const times = sampleTimes(traffic, settings.windowMs);
   const run = (algorithm: WindowAlgorithmName): LaneRun =>
-    new LaneRun(settings, algorithm, followed).all(traffic.calls, times);
+    new LaneRun(settings, algorithm, busiestKey).decideAll(traffic.calls, times);
   const exact = run(EXACT);
   const lanes = settings.algorithms.map((algorithm) =>
-    (algorithm === EXACT ? exact : run(algorithm)).lane(traffic.calls, exact),
+    (algorithm === EXACT ? exact : run(algorithm)).toLane(traffic.calls, exact),
   );
-  return { traffic, followed, lanes };
+  return { traffic, busiestKey, lanes };
 }
 
-/** Returns evenly spaced times, and two at each window boundary, where usage may drop. */
+/**
+ * Returns the times at which the usage is sampled: evenly spaced times, and two at each boundary of
+ * clock-aligned windows, where the usage may drop.
+ */
 function sampleTimes({ startMs, endMs }: Traffic, windowMs: number): readonly number[] {
   const lengthMs = endMs - startMs;
   const even = Array.from({ length: SAMPLES + 1 }, (_, at) =>
@@ -68,7 +74,7 @@ function sampleTimes({ startMs, endMs }: Traffic, windowMs: number): readonly nu
   return [...times].sort((a, b) => a - b);
 }
 
-function busiest(calls: readonly Call[]): string {
+function busiestKeyOf(calls: readonly Call[]): string {
   const counts = new Map<string, number>();
   for (const { key } of calls) counts.set(key, (counts.get(key) ?? 0) + 1);
   let most = SINGLE_CLIENT;
@@ -76,51 +82,52 @@ function busiest(calls: readonly Call[]): string {
   return most;
 }
 
-/** Runs all calls through one algorithm and samples its usage over time. */
+/** Runs all calls through one algorithm, and samples the usage of one key over time. */
 class LaneRun {
   readonly #algorithm: WindowAlgorithmName;
-  readonly #followed: string;
+  readonly #sampledKey: string;
   readonly #capacity: number;
   readonly #run: AlgorithmRun;
   readonly #rows = new Map<string, number>();
   readonly #decisions: RunDecision[] = [];
   readonly #used: Used[] = [];
 
-  constructor(settings: LabSettings, algorithm: WindowAlgorithmName, followed: string) {
+  constructor(settings: LabSettings, algorithm: WindowAlgorithmName, sampledKey: string) {
     const policy = definePolicy('lab', policyOptions(settings, algorithm));
     this.#algorithm = algorithm;
-    this.#followed = followed;
+    this.#sampledKey = sampledKey;
     this.#capacity = policy.params!.capacity;
     this.#run = new AlgorithmRun(policy);
   }
 
-  /** Decides all calls, and samples the usage in between. */
-  all(calls: readonly Call[], sampleTimes: readonly number[]): this {
+  /** Decides all calls, and samples the usage at the given times and at each call. */
+  decideAll(calls: readonly Call[], sampleTimes: readonly number[]): this {
     let next = 0;
     for (const timeMs of sampleTimes) {
-      for (; next < calls.length && calls[next].atMs <= timeMs; next++) this.#call(calls[next]);
+      for (; next < calls.length && calls[next].atMs <= timeMs; next++) this.#decide(calls[next]);
       this.#sample(timeMs);
     }
-    for (; next < calls.length; next++) this.#call(calls[next]);
+    for (; next < calls.length; next++) this.#decide(calls[next]);
     return this;
   }
 
   #sample(atMs: number): void {
-    const remaining = this.#run.remaining(this.#followed, atMs);
+    const remaining = this.#run.remaining(this.#sampledKey, atMs);
     this.#used.push({ atMs, cost: this.#capacity - remaining });
   }
 
-  #call({ atMs, cost, key }: Call): void {
+  #decide({ atMs, cost, key }: Call): void {
     const row = this.#rows.get(key) ?? this.#rows.size;
     this.#rows.set(key, row);
-    const isFollowed = key === this.#followed;
-    if (isFollowed) this.#sample(atMs);
+    const isSampled = key === this.#sampledKey;
+    if (isSampled) this.#sample(atMs);
     const { allowed, remaining, retryAfterMs } = this.#run.decide(row, key, cost, atMs);
     this.#decisions.push({ allowed, remaining, retryAfterMs });
-    if (allowed && isFollowed) this.#sample(atMs);
+    if (allowed && isSampled) this.#sample(atMs);
   }
 
-  lane(calls: readonly Call[], exact: LaneRun): Lane {
+  /** Returns the results, with the decisions compared to those of the exact sliding log. */
+  toLane(calls: readonly Call[], exact: LaneRun): Lane {
     const decisions = this.#decisions;
     for (const [at, { allowed }] of decisions.entries()) {
       this.#run.compareTo(exact.#decisions[at].allowed, allowed, calls[at].cost);

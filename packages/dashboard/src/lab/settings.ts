@@ -2,7 +2,10 @@
 import { optionOf, windowAlgorithmNames } from 'sluice/engine';
 import type { WindowAlgorithmName } from '../api/types.ts';
 
-/** Generated shapes, the worst case of an algorithm (`adversary`), and calls entered by hand. */
+/**
+ * Traffic sources: generated shapes, the worst case of an algorithm (`adversary`), and calls that
+ * the user draws or types.
+ */
 export const TRAFFIC_NAMES = [
   'boundary',
   'steady',
@@ -27,9 +30,11 @@ export interface LabSettings {
   readonly calls: number;
   /** Duration of the traffic, in windows. */
   readonly windows: number;
-  /** Start time, which determines where clock-aligned windows begin. */
+  /**
+   * Unix time at which the traffic starts. Clock-aligned windows begin at multiples of the window.
+   */
   readonly startMs: number;
-  /** Cost of each call, except of typed calls, which have their own costs. */
+  /** Cost of each call. Typed calls have their own costs instead. */
   readonly cost: number;
   /** The algorithm attacked by `adversary`. */
   readonly against: WindowAlgorithmName;
@@ -43,10 +48,11 @@ export interface LabSettings {
   readonly burst: number | undefined;
   readonly buckets: number;
   readonly algorithms: readonly WindowAlgorithmName[];
-  /** The algorithm of the policy file. */
+  /** The algorithm of the policy that the page shows as a configuration file. */
   readonly policy: WindowAlgorithmName;
 }
 
+/** Number of time slots in the traffic strip, where the user draws calls. */
 export const SLOTS = 60;
 export const MAX_CALLS = 2000;
 export const MAX_IN_SLOT = 500;
@@ -69,8 +75,8 @@ export const BOUNDS = {
 export type NumberName = keyof typeof BOUNDS;
 
 /**
- * The default traffic sends 50 calls right before a window boundary and 50 right after, with a
- * limit of 50. The start is midnight UTC, a boundary of clock-aligned windows up to one day.
+ * By default, 50 calls arrive right before a window boundary and 50 right after it, with a limit of
+ * 50. The start is midnight UTC, where a clock-aligned window of the default length begins.
  */
 export const DEFAULTS: LabSettings = {
   traffic: 'boundary',

@@ -6,13 +6,14 @@ export interface SlotCount {
   readonly count: number;
 }
 
+/** Minimum of `stripTop`. */
 export const MIN_TOP = 10;
 
-/** Returns the number of calls at the top of the strip: at least the limit. */
+/** Returns how many calls a bar of full height stands for: at least the limit, if possible. */
 export const stripTop = (slots: readonly number[], limit: number): number =>
   Math.min(MAX_IN_SLOT, Math.max(MIN_TOP, limit, ...slots));
 
-/** Returns the slots with a line drawn from one slot to another, both included. */
+/** Returns the slots after a drag from one slot to another: their counts follow a straight line. */
 export function withLine(
   slots: readonly number[],
   from: SlotCount,

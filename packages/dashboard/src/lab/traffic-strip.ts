@@ -1,11 +1,12 @@
-/** Bar chart of calls over time, editable by pointer and arrow keys. */
+/** Bar chart of the calls per time slot. The user edits it with the pointer or the arrow keys. */
 import { html, svg, type TemplateResult } from 'lit-html';
 import { countWithNoun, windowText } from '../view/format.ts';
 import { MAX_IN_SLOT, SLOTS } from './settings.ts';
 import { MIN_TOP, type SlotCount, stripTop, withLine } from './slots.ts';
 
 const HEIGHT = 92;
-const PAGE = 10;
+/** By how many calls Page Up and Page Down change a slot. */
+const PAGE_CALLS = 10;
 
 export interface StripState {
   readonly slots: readonly number[];
@@ -14,18 +15,19 @@ export interface StripState {
   readonly width: number;
 }
 
-export class Strip {
-  readonly #drawn: (slots: readonly number[]) => void;
+export class TrafficStrip {
+  readonly #onDraw: (slots: readonly number[]) => void;
   readonly #redraw: () => void;
   #state!: StripState;
   /** The slot that the arrow keys change. */
   #slot = 0;
+  /** The last position of the pressed pointer; undefined if it is not pressed. */
   #last: SlotCount | undefined = undefined;
-  /** Calls at the top of the chart. Constant while the user draws, so that bars do not rescale. */
+  /** Result of `stripTop`. Constant while the user draws, so that the scale does not change. */
   #top = MIN_TOP;
 
-  constructor(drawn: (slots: readonly number[]) => void, redraw: () => void) {
-    this.#drawn = drawn;
+  constructor(onDraw: (slots: readonly number[]) => void, redraw: () => void) {
+    this.#onDraw = onDraw;
     this.#redraw = redraw;
   }
 
@@ -93,12 +95,13 @@ export class Strip {
     this.#redraw();
   }
 
+  /** Sets the counts of all slots between two positions. */
   #put(from: SlotCount, to: SlotCount): void {
     this.#slot = to.slot;
     const slots = withLine(this.#state.slots, from, to);
     // Update the state now: the next pointer event may arrive before the redraw.
     this.#state = { ...this.#state, slots };
-    this.#drawn(slots);
+    this.#onDraw(slots);
   }
 
   /** Handles arrow keys: left and right select a slot; up and down change its calls. */
@@ -107,7 +110,7 @@ export class Strip {
       ...{ ArrowLeft: -1, ArrowRight: 1, Home: -SLOTS, End: SLOTS },
     };
     const changes: Readonly<Record<string, number>> = {
-      ...{ ArrowUp: 1, ArrowDown: -1, PageUp: PAGE, PageDown: -PAGE },
+      ...{ ArrowUp: 1, ArrowDown: -1, PageUp: PAGE_CALLS, PageDown: -PAGE_CALLS },
     };
     const move = moves[event.key];
     const change = changes[event.key];

@@ -20,8 +20,12 @@ export interface Traffic {
 /** The key of traffic with a single client. */
 export const SINGLE_CLIENT = 'caller';
 
+/** Label and description of each traffic source. */
 export const TRAFFIC_LABELS: Readonly<Record<TrafficName, readonly [string, string]>> = {
-  boundary: ['Boundary burst', 'Half right before a window boundary, half right after.'],
+  boundary: [
+    'Boundary burst',
+    'Half of the calls right before a window boundary, half right after.',
+  ],
   steady: ['Steady', 'Constant rate.'],
   bursts: ['Bursts', 'Three bursts per window.'],
   'flash-crowd': ['Flash crowd', 'Up to ten times the base rate.'],
@@ -34,24 +38,29 @@ export const TRAFFIC_LABELS: Readonly<Record<TrafficName, readonly [string, stri
 export function buildTraffic(settings: LabSettings): Traffic {
   switch (settings.traffic) {
     case 'drawn':
-      return cut(settings, drawnCalls(settings));
+      return trafficOf(settings, drawnCalls(settings));
     case 'typed':
       return typedTraffic(settings);
     case 'adversary':
       return adversaryTraffic(settings);
     case 'bursts':
-      return cut(settings, burstCalls(settings));
+      return trafficOf(settings, burstCalls(settings));
     case 'boundary':
-      // A boundary needs a window on both sides.
-      return shaped(settings, 'boundary', Math.max(2 * settings.windowMs, lengthOf(settings)));
+      // The traffic needs at least two windows to have a boundary between them.
+      return generatedTraffic(
+        settings,
+        'boundary',
+        Math.max(2 * settings.windowMs, lengthOf(settings)),
+      );
     default:
-      return shaped(settings, settings.traffic, lengthOf(settings));
+      return generatedTraffic(settings, settings.traffic, lengthOf(settings));
   }
 }
 
 const lengthOf = ({ windows, windowMs }: LabSettings): number => windows * windowMs;
 
-function cut(
+/** Returns traffic with the calls, at most `MAX_CALLS`. */
+function trafficOf(
   settings: LabSettings,
   calls: readonly Call[],
   lengthMs = lengthOf(settings),
@@ -66,7 +75,7 @@ function cut(
 
 const OTHER_CLIENTS = 5;
 
-function shaped(
+function generatedTraffic(
   settings: LabSettings,
   shape: 'boundary' | 'steady' | 'flash-crowd' | 'abuser',
   durationMs: number,
@@ -80,7 +89,7 @@ function shaped(
   const all = Array.from(made, ({ timeMs, client }) => {
     return { atMs: timeMs, cost, key: hasClients ? client : SINGLE_CLIENT };
   });
-  return cut(settings, all, durationMs);
+  return trafficOf(settings, all, durationMs);
 }
 
 const BURSTS_PER_WINDOW = 3;
@@ -98,7 +107,7 @@ function burstCalls(settings: LabSettings): readonly Call[] {
   return Array.from(moments, ({ timeMs }) => ({ atMs: timeMs, cost, key: SINGLE_CLIENT }));
 }
 
-/** Returns the drawn calls, spread evenly over their slots. */
+/** Returns the drawn calls. The calls of a slot are evenly spaced. */
 function drawnCalls(settings: LabSettings): readonly Call[] {
   const { slots, startMs, cost } = settings;
   const slotMs = lengthOf(settings) / SLOTS;
@@ -116,10 +125,10 @@ function typedTraffic(settings: LabSettings): Traffic {
   const lastMs = typed[typed.length - 1]?.atMs ?? startMs;
   const windows = Math.max(1, Math.ceil((lastMs + 1 - startMs) / windowMs));
   const calls = typed.map(({ atMs, cost }) => ({ atMs, cost, key: SINGLE_CLIENT }));
-  return cut(settings, calls, windows * windowMs);
+  return trafficOf(settings, calls, windows * windowMs);
 }
 
-/** Returns calls in the bursts that the adversary search found. The search covers three windows. */
+/** Returns the calls of the worst case that `adversaryOf` found. It lasts at most three windows. */
 function adversaryTraffic(settings: LabSettings): Traffic {
   const { against, startMs, windowMs, cost } = settings;
   const policy = definePolicy('lab', policyOptions(settings, against));
@@ -132,10 +141,10 @@ function adversaryTraffic(settings: LabSettings): Traffic {
     while (calls.length < Math.min(wanted, MAX_CALLS)) calls.push(call);
   }
   const lengthMs = fromMs - startMs + 3 * windowMs;
-  return { ...cut(settings, calls, lengthMs), omitted: wanted - calls.length };
+  return { ...trafficOf(settings, calls, lengthMs), omitted: wanted - calls.length };
 }
 
-/** Returns the number of calls per slot, at most `most`. */
+/** Returns the number of calls in each slot, or `most` if there are more. */
 export function callsPerSlot({ calls, startMs, endMs }: Traffic, most: number): readonly number[] {
   const slots = new Array<number>(SLOTS).fill(0);
   for (const { atMs } of calls) {

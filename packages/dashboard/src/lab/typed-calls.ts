@@ -1,7 +1,7 @@
 /** Parses and formats calls as lines of text: a time and a cost. */
 import { BOUNDS, isWithin, type LabSettings, MAX_CALLS, type TypedCall } from './settings.ts';
 
-/** Smaller times are relative to the start. Larger times are ms since 1970. */
+/** Times from this value on are Unix times in ms. Smaller times are relative to the start. */
 const MIN_EPOCH_MS = 100_000_000_000;
 
 export type ParsedCalls =
@@ -31,8 +31,8 @@ export function parseCalls(text: string, startMs: number): ParsedCalls {
 }
 
 /**
- * Returns the start time. If the first call is not within 20 windows after the current start,
- * returns the window boundary before that call.
+ * Returns the start of the traffic: the current start if the first call is within 20 windows after
+ * it, otherwise the window boundary before the first call.
  */
 export function startOf({ startMs, windowMs }: LabSettings, calls: readonly TypedCall[]): number {
   const firstMs = calls[0]?.atMs ?? startMs;

@@ -4,9 +4,9 @@ import {
   admittedSteps,
   areaPath,
   axisSteps,
+  CALLS_BASELINE,
   callColumns,
   costAt,
-  GROUND,
   nearestCall,
   timeScale,
 } from '../../src/lab/lane-shapes.ts';
@@ -48,7 +48,7 @@ describe('the admitted cost per window', () => {
       const result = runLab(settings, buildTraffic(settings));
       for (const lane of result.lanes) {
         const { calls } = result.traffic;
-        const steps = admittedSteps(calls, lane, result.followed, settings.windowMs);
+        const steps = admittedSteps(calls, lane, result.busiestKey, settings.windowMs);
         expect(Math.max(...steps.map(({ cost }) => cost))).toBe(lane.fullest!.count);
         expect(costAt(steps, lane.fullest!.atMs)).toBe(lane.fullest!.count);
       }
@@ -64,20 +64,20 @@ describe('the admitted cost per window', () => {
 describe('columns of calls', () => {
   test('columns rise for admitted calls and hang for denied ones', () => {
     const calls = [call(0), call(50, 4)];
-    const { passed, denied } = callColumns(calls, decided(true, false).decisions, 4, scale);
-    expect(passed).toBe(`M1 ${GROUND}v-5`);
-    expect(denied).toBe(`M151 ${GROUND}v14`);
+    const { admitted, denied } = callColumns(calls, decided(true, false).decisions, 4, scale);
+    expect(admitted).toBe(`M1 ${CALLS_BASELINE}v-5`);
+    expect(denied).toBe(`M151 ${CALLS_BASELINE}v14`);
   });
 
   test('calls within three pixels are one column', () => {
     const calls = Array.from({ length: 10 }, () => call(20));
-    const { passed } = callColumns(
+    const { admitted } = callColumns(
       calls,
       decided(...new Array(10).fill(true)).decisions,
       10,
       scale,
     );
-    expect(passed).toBe(`M61 ${GROUND}v-20`);
+    expect(admitted).toBe(`M61 ${CALLS_BASELINE}v-20`);
   });
 
   test('nearestCall finds the call at a position', () => {
