@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import type { CountSeries } from '../src/api/types.ts';
-import { heatCells, heatLabel, heatLevel, heatText } from '../src/view/heat-strip.ts';
+import { heatCells, heatLabel, heatLevel, heatTooltip } from '../src/view/heat-strip.ts';
 
 const LENGTH = 600;
 const LAST_MS = 1_763_200_004_000;
@@ -62,7 +62,7 @@ describe('a heat strip', () => {
   test('a cell before the start of the service has no data', () => {
     const cells = heatCells(series({ 0: { full: 0.5 } }, 30), LAST_MS, 60);
     expect(cells.filter(({ isKnown }) => isKnown)).toHaveLength(30);
-    expect(cells.slice(28, 31).map(heatText)).toEqual(['no data', 'no data', 'no decisions']);
+    expect(cells.slice(28, 31).map(heatTooltip)).toEqual(['no data', 'no data', 'no decisions']);
   });
 
   test('a heat strip over a day has cells of 24 minutes', () => {
@@ -89,7 +89,7 @@ describe('a heat strip', () => {
         'denials in 1 of 60 intervals',
     );
     expect(heatLabel('idle', heatCells(series({}), LAST_MS, 60))).toBe('idle: no decisions');
-    expect(heatText(cells[39])).toBe('fullest key 100%, 2 calls denied');
+    expect(heatTooltip(cells[39])).toBe('fullest key 100%, 2 calls denied');
   });
 });
 

@@ -13,11 +13,11 @@ import { hrefTo, type Route } from '../route.ts';
 import { checkCommand, command } from '../view/command.ts';
 import { Dialogs } from '../view/dialog.ts';
 import {
+  capitalized,
   clockText,
   countText,
   durationText,
   exactText,
-  sentence,
   windowText,
 } from '../view/format.ts';
 import { keyText, keyView, shortKeyText } from '../view/key-text.ts';
@@ -262,7 +262,7 @@ class KeyPage implements Page {
       <h2 id="window-title">${TITLES[scene.kind]} ${windowText(params.windowMs)}</h2>
       ${this.#window.view(scene, usedText)}
       <p class="window-summary">
-        <b>${usedText}</b>${freesText === '' ? nothing : html`<br />${sentence(freesText)}`}
+        <b>${usedText}</b>${freesText === '' ? nothing : html`<br />${capitalized(freesText)}`}
       </p>
       ${
         entryCount === entries.length

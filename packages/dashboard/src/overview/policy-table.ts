@@ -6,7 +6,7 @@ import { hrefTo } from '../route.ts';
 import { currentRate, RATE_SECONDS, sum } from '../view/counts.ts';
 import type { TableContent } from '../view/data-table.ts';
 import { clockText, countWithNoun, dateText, percentText, rateText } from '../view/format.ts';
-import { HEAT_HEADS, heatCells, heatStrip, heatTexts } from '../view/heat-strip.ts';
+import { HEAT_HEADS, heatCells, heatColumns, heatStrip } from '../view/heat-strip.ts';
 import { definitionText } from '../view/policy-text.ts';
 import type { Column } from '../view/table.ts';
 
@@ -178,7 +178,7 @@ export function heatTable(
       .filter(({ fullestKeyUse, denied, shadowDenied }) => {
         return fullestKeyUse !== null || denied + shadowDenied > 0;
       })
-      .map((cell) => [name, timeText(cell.time * 1000), ...heatTexts(cell)])
+      .map((cell) => [name, timeText(cell.time * 1000), ...heatColumns(cell)])
       .reverse();
   return {
     heads: ['Policy', 'From', ...HEAT_HEADS],

@@ -17,9 +17,9 @@ import {
   HEAT_HEADS,
   type HeatCell,
   heatCells,
+  heatColumns,
   heatLegend,
   heatStrip,
-  heatTexts,
 } from '../view/heat-strip.ts';
 import { keyText, keyView, shortKeyText } from '../view/key-text.ts';
 import { askForOverride } from '../view/override-form.ts';
@@ -328,7 +328,7 @@ const fullestKey = (
     rows: () =>
       cells
         .filter(({ isKnown }) => isKnown)
-        .map((cell) => [clockText(cell.time * 1000), ...heatTexts(cell)])
+        .map((cell) => [clockText(cell.time * 1000), ...heatColumns(cell)])
         .reverse(),
   })}`;
 

@@ -2,7 +2,7 @@
 import { html, nothing, type TemplateResult } from 'lit-html';
 import type { PolicyDefinition, TopReport } from '../api/types.ts';
 import type { Question } from '../view/dialog.ts';
-import { clockText, countWithNoun, sentence } from '../view/format.ts';
+import { capitalized, clockText, countWithNoun } from '../view/format.ts';
 import { definitionText, deniesAll } from '../view/policy-text.ts';
 
 /** Maximum number of keys that `/v1/top` lists. */
@@ -72,7 +72,7 @@ function enforcedSummary(policy: PolicyDefinition, denied: TopReport | undefined
   const total = denied.hits === 0 ? '' : `, ${countWithNoun(denied.hits, 'call')} in total`;
   return html`${meaning}
     <p class="denied-summary">
-      ${sentence(keys)} denied since ${clockText(denied.sinceMs)}${total}.
+      ${capitalized(keys)} denied since ${clockText(denied.sinceMs)}${total}.
     </p>`;
 }
 

@@ -19,7 +19,7 @@ export interface ChartLine {
   readonly isFilled?: boolean;
   /** True if the line is filled and drawn on top of the preceding stacked lines. */
   readonly isStacked?: boolean;
-  /** True if the line is hidden while its value is 0: it would cover another line or the axis. */
+  /** True to hide the line while its value is 0: it would cover another line or the axis. */
   readonly isHiddenAtZero?: boolean;
   /** One value per time; null leaves a gap. */
   readonly values: readonly (number | null)[];
@@ -33,7 +33,7 @@ export interface ChartFigure {
   readonly lines: readonly ChartLine[];
   /** Height in CSS pixels (default 240). */
   readonly height?: number;
-  /** The top of the value axis is at least this (default 1). */
+  /** Minimum of the value at the top of the axis (default 1). */
   readonly minTop?: number;
   /** Formats a value (default: `countText`). */
   readonly format?: (value: number) => string;
@@ -83,7 +83,7 @@ function endMs({ times }: ChartFigure): number {
   return (2 * last - before) * 1000;
 }
 
-/** Returns the index of the first time with a known value, or the number of times. */
+/** Returns the index of the first time with a known value, or `times.length` if there is none. */
 function firstKnown({ times, lines }: ChartFigure): number {
   const at = times.findIndex((_, index) => lines.some(({ values }) => values[index] !== null));
   return at === -1 ? times.length : at;
@@ -100,8 +100,8 @@ function tableRows(figure: ChartFigure): string[][] {
 }
 
 /**
- * Returns the values to draw. The drawn value of a stacked line is the sum of its own value and
- * those of the stacked lines below.
+ * Returns the values to draw. A stacked line is drawn at the sum of its own value and the values of
+ * the stacked lines before it.
  */
 export function plotData({ times, lines }: ChartFigure): uPlot.AlignedData {
   const sums: (number | null)[] = new Array(times.length).fill(0);
@@ -154,10 +154,10 @@ class Plot extends AsyncDirective {
 
   override update(part: ElementPart, [figure]: [ChartFigure]): unknown {
     this.#figure = figure;
+    // Draw later, because lit-html renders the content of the element after this directive.
     if (this.#element === undefined) {
       this.#element = part.element as HTMLElement;
       this.#start();
-      // Draw later, because lit-html renders the content of the element after this directive.
     } else queueMicrotask(() => this.#draw());
     return noChange;
   }
@@ -298,7 +298,7 @@ const axis = (): uPlot.Axis => ({
   ticks: { show: false },
 });
 
-/** Returns the fills between stacked lines. The lowest line needs none: it fills to the axis. */
+/** Returns the filled bands between stacked lines. The lowest line is filled down to the axis. */
 const bandsOf = (stack: readonly number[], fillOf: (at: number) => string): uPlot.Band[] =>
   stack
     .slice(1)

@@ -9,7 +9,7 @@ export const command = (text: string): TemplateResult => html`<div class="comman
   </button>
 </div>`;
 
-/** Copies the text. If the browser denies clipboard access (plain HTTP), selects it instead. */
+/** Copies the text. If the browser denies clipboard access, as with plain HTTP, selects it. */
 async function copy(event: Event, text: string): Promise<void> {
   const button = event.currentTarget as HTMLElement;
   try {

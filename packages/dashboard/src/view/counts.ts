@@ -1,4 +1,4 @@
-/** Labels, line styles and chart of the numbers of decisions. */
+/** Labels, line styles and charts of decision counts. */
 import { COUNT_FIELDS, type CountSeries } from '../api/types.ts';
 import type { ChartFigure, ChartLine } from './chart.ts';
 import { countText, countWithNoun, dateText, minuteText, rateText } from './format.ts';
@@ -39,7 +39,10 @@ type Values = readonly (number | null)[];
 export const sum = (counts: Values, steps: number): number =>
   steps === 0 ? 0 : counts.slice(-steps).reduce<number>((all, each) => all + (each ?? 0), 0);
 
-/** Returns the mean over the known of the last `RATE_SECONDS` seconds; undefined without any. */
+/**
+ * Returns the mean count of the last `RATE_SECONDS` seconds. Ignores seconds without a known count,
+ * and returns undefined if there are no others.
+ */
 export function currentRate(counts: Values): number | undefined {
   const known = counts.slice(-RATE_SECONDS).filter((each) => each !== null).length;
   return known === 0 ? undefined : sum(counts, RATE_SECONDS) / known;
@@ -50,7 +53,7 @@ export const currentRateText = (counts: Values): string => {
   return rate === undefined ? '–' : rateText(rate);
 };
 
-/** Returns the number of decisions. `degraded` is not added: it is included in the other counts. */
+/** Returns the number of decisions. Degraded decisions are already part of the other counts. */
 export const decisionCount = (series: CountSeries, steps: number): number =>
   sum(series.allowed, steps) +
   sum(series.denied, steps) +
@@ -60,10 +63,10 @@ export const decisionCount = (series: CountSeries, steps: number): number =>
 export const chartTitle = ({ isByMinute }: Range): string =>
   isByMinute ? 'Calls per minute' : 'Calls per second';
 
-/** Note beside the title: a stacked line is drawn at a sum. */
+/** Note beside the title: the line of denied calls shows the sum of allowed and denied calls. */
 export const STACK_NOTE = 'denied calls on top of allowed calls';
 
-/** Returns the chart of a range. */
+/** Returns the chart of the counts in a time range. */
 export function countsFigure(
   series: CountSeries,
   times: readonly number[],

@@ -1,6 +1,6 @@
 /**
- * The data of a chart as a table that the user can open. It shows a snapshot, because a table that
- * changes every second cannot be read.
+ * The data of a chart as a table that the user can open. The table shows a snapshot of the data,
+ * because a table that changes every second cannot be read.
  */
 import { html, nothing, type TemplateResult } from 'lit-html';
 import { AsyncDirective } from 'lit-html/async-directive.js';

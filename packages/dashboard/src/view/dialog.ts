@@ -11,7 +11,7 @@ export interface FormError {
 
 export interface Question {
   readonly title: string;
-  /** Renders the content. Shows `error` next to its field if that is one of `fields`. */
+  /** Renders the content, with `error` next to its field if `fields` contains that field. */
   readonly body: (error: FormError | undefined) => unknown;
   /** Label of the submit button. */
   readonly action: string;
@@ -51,7 +51,7 @@ export class Dialogs {
 
   view(): unknown {
     const question = this.#question;
-    // Each question has its own element: the close event of the previous dialog may be pending.
+    // Each question has its own element: the close event of the previous one may still arrive.
     return question === undefined ? nothing : keyed(question, this.#dialog(question));
   }
 

@@ -13,7 +13,7 @@ export {
 } from 'sluice-traffic/format';
 
 /** Returns the text with a capital first letter. */
-export const sentence = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1);
+export const capitalized = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1);
 
 /** Returns the local time: `13:05:59`. */
 export const clockText = (timeMs: number): string => localTime(timeMs).slice(11);

@@ -1,7 +1,8 @@
 /**
- * Heat strip: a row of 60 coloured cells, one per interval of the time range. The colour shows how
- * much of its limit the policy's fullest key had used. A mark above a cell means that calls were
- * denied in the interval, since a full key does not imply a denial.
+ * Heat strip: a row of 60 coloured cells, one per interval of the time range. The fullest key of a
+ * policy is the key that has used the largest share of its limit. The colour of a cell shows that
+ * share. A mark above the cell shows that calls were denied in the interval; a key can be full
+ * without a denial.
  */
 import { html, noChange, type TemplateResult } from 'lit-html';
 import { Directive, directive, type ElementPart } from 'lit-html/directive.js';
@@ -54,12 +55,12 @@ export function heatCells(
   });
 }
 
-/** Returns the index of the colour. The last colour is for full keys only. */
+/** Returns the index of the colour of a share from 0 to 1. The last colour means a full key. */
 export const heatLevel = (keyUse: number): number =>
   Math.min(Math.floor(keyUse * (LEVELS - 1)), LEVELS - 1);
 
-/** Returns the content of a cell: `fullest key 90%, 3 calls denied`. */
-export function heatText({ fullestKeyUse, denied, shadowDenied, isKnown }: HeatCell): string {
+/** Returns the tooltip of a cell: `fullest key 90%, 3 calls denied`. */
+export function heatTooltip({ fullestKeyUse, denied, shadowDenied, isKnown }: HeatCell): string {
   if (!isKnown) return 'no data';
   const parts = [
     fullestKeyUse === null ? 'no decisions' : `fullest key ${percentText(fullestKeyUse)}`,
@@ -71,8 +72,12 @@ export function heatText({ fullestKeyUse, denied, shadowDenied, isKnown }: HeatC
 
 export const HEAT_HEADS = ['Fullest key', 'Denied', 'Shadow-denied'] as const;
 
-/** Returns the content of a cell in the columns of HEAT_HEADS. */
-export const heatTexts = ({ fullestKeyUse, denied, shadowDenied }: HeatCell): readonly string[] => [
+/** Returns a cell as texts for the columns of `HEAT_HEADS`. */
+export const heatColumns = ({
+  fullestKeyUse,
+  denied,
+  shadowDenied,
+}: HeatCell): readonly string[] => [
   fullestKeyUse === null ? '–' : percentText(fullestKeyUse),
   countText(denied),
   countText(shadowDenied),
@@ -89,7 +94,7 @@ export function heatLabel(name: string, cells: readonly HeatCell[]): string {
 }
 
 export const heatStrip = (name: string, cells: readonly HeatCell[]): TemplateResult =>
-  html`<canvas class="heat" role="img" aria-label=${heatLabel(name, cells)} ${strip(cells)}>
+  html`<canvas class="heat" role="img" aria-label=${heatLabel(name, cells)} ${heatCanvas(cells)}>
   </canvas>`;
 
 /** Dimensions in canvas pixels. CSS scales the canvas to the width of the page. */
@@ -98,14 +103,14 @@ const MARK_HEIGHT = 14;
 const GAP_HEIGHT = 4;
 const HEIGHT = 54;
 
-/** Counts theme changes, each of which needs a redraw. */
+/** Number of theme changes. After each, all strips are drawn again in other colours. */
 let themeVersion = 0;
 onThemeChange(() => {
   themeVersion++;
 });
 
-class Strip extends Directive {
-  /** Fingerprint of the drawn cells and theme. */
+class HeatCanvas extends Directive {
+  /** Fingerprint of the cells and the theme that are drawn. */
   #drawn = '';
   #cells: readonly HeatCell[] = [];
   #canvas: HTMLCanvasElement | undefined = undefined;
@@ -133,7 +138,7 @@ class Strip extends Directive {
       const cell = this.#cells[Math.min(Math.max(at, 0), CELLS - 1)];
       const time =
         cell.time % 60 === 0 ? minuteText(cell.time * 1000) : clockText(cell.time * 1000);
-      canvas.title = `${time}: ${heatText(cell)}`;
+      canvas.title = `${time}: ${heatTooltip(cell)}`;
     });
   }
 
@@ -162,9 +167,9 @@ class Strip extends Directive {
   }
 }
 
-const strip = directive(Strip);
+const heatCanvas = directive(HeatCanvas);
 
-/** Returns a fingerprint. Two cells with the same fingerprint are drawn in the same way. */
+/** Returns text that is equal for two cells if they look the same. */
 function fingerprintOf({ fullestKeyUse, denied, shadowDenied, isKnown }: HeatCell): string {
   if (!isKnown) return '?';
   const mark = denied > 0 ? 'd' : shadowDenied > 0 ? 's' : '';

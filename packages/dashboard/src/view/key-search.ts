@@ -1,4 +1,4 @@
-/** The search field in the header: opens the page of a key of a policy. */
+/** The search field in the header. It opens the page of a key. */
 import { html, nothing, type TemplateResult } from 'lit-html';
 import { findIcon } from './icons.ts';
 
@@ -16,8 +16,12 @@ export class KeySearch {
   readonly #redraw: () => void;
   /** True after the button was clicked. Narrow screens hide the field until then. */
   #isShown = false;
-  /** The policy that the user chose while the current page had the policy `on`. */
-  #chosen: { readonly policy: string; readonly on: string | undefined } | undefined = undefined;
+  /**
+   * The policy that the user chose, and the policy of the page at that time. On the page of another
+   * policy, the choice no longer applies.
+   */
+  #chosen: { readonly policy: string; readonly pagePolicy: string | undefined } | undefined =
+    undefined;
 
   constructor(redraw: () => void) {
     this.#redraw = redraw;
@@ -49,9 +53,10 @@ export class KeySearch {
   }
 
   view({ policies = [], current, open }: KeySearchOptions): TemplateResult {
-    const chosen = this.#chosen?.on === current ? this.#chosen?.policy : current;
+    const chosen = this.#chosen?.pagePolicy === current ? this.#chosen?.policy : current;
     const choose = (event: Event): void => {
-      this.#chosen = { policy: (event.target as HTMLSelectElement).value, on: current };
+      const policy = (event.target as HTMLSelectElement).value;
+      this.#chosen = { policy, pagePolicy: current };
     };
     const submit = (event: Event): void => {
       event.preventDefault();
@@ -84,7 +89,7 @@ export class KeySearch {
 
 const FIELDS = 'input, select, textarea, [contenteditable]';
 
-/** Returns true if an event is the shortcut `/`, and not text for a field or a dialog. */
+/** Returns true if the key `/` was pressed, outside of fields and dialogs. */
 export function isFindShortcut(event: KeyboardEvent): boolean {
   const { key, ctrlKey, metaKey, altKey, target } = event;
   if (key !== '/' || ctrlKey || metaKey || altKey) return false;

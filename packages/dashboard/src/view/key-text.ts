@@ -2,7 +2,7 @@
 import { html, type TemplateResult } from 'lit-html';
 import { visible, visibleParts } from 'sluice-traffic/format';
 
-/** Renders a key with marked escapes, because a key may also contain the text `\u{202e}`. */
+/** Renders a key. Highlights escapes, because a key may also contain `\u{202e}` as plain text. */
 export const keyView = (key: string): readonly (TemplateResult | string)[] =>
   visibleParts(key).map(({ text, isEscape }) =>
     isEscape ? html`<span class="escape">${text}</span>` : text,

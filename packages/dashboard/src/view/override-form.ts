@@ -19,7 +19,7 @@ export interface OverrideFormOptions {
 
 const HOUR_MS = 3_600_000;
 
-/** Values and labels of the expiry choices. `at` shows a field for the time. */
+/** Values and labels of the expiry choices. With `at`, the form has a field for the time. */
 const EXPIRY_CHOICES: readonly [string, string][] = [
   ['1h', 'in 1 hour'],
   ['1d', 'in 1 day'],
@@ -35,7 +35,7 @@ const EXPIRY_MS: Readonly<Record<string, number>> = {
 
 const FIELDS = ['key', 'limit', 'expiresAt', 'reason'];
 
-/** An invalid form field. It has a JSON pointer, like the errors of the service. */
+/** Error of a form field, identified by a JSON pointer as in error responses of the service. */
 class FieldError extends Error {
   constructor(
     readonly pointer: string,
@@ -69,7 +69,7 @@ function initialExpiry(existing: Override | undefined): string {
   return existing.expiresAtMs === undefined ? 'never' : 'at';
 }
 
-/** Parses the form. The service validates the values further. */
+/** Parses the form. Throws `FieldError`. The service validates the limit and the reason. */
 export function parseOverride(form: FormData): {
   readonly key: string;
   readonly fields: OverrideFields;

@@ -3,10 +3,10 @@ import { algorithmInfo, isConcurrency } from 'sluice/engine';
 import type { Denial, PolicyDefinition } from '../api/types.ts';
 import { countText, durationText, windowText } from './format.ts';
 
-/** Returns true if the limit is 0. Such a policy has no counters, overrides or keys to inspect. */
+/** Returns true if the limit is 0. Such a policy has no counters, overrides or keys. */
 export const deniesAll = ({ limit }: PolicyDefinition): boolean => limit === 0;
 
-/** `100 per 1 min`, or `20 at the same time, lease 30 s` */
+/** Returns `100 per 1 min`, or `20 at the same time, lease 30 s`. */
 export const limitText = ({ limit, windowMs, algorithm }: PolicyLimit): string =>
   isConcurrency({ algorithm })
     ? `${countText(limit)} at the same time, lease ${windowText(windowMs)}`
@@ -14,7 +14,7 @@ export const limitText = ({ limit, windowMs, algorithm }: PolicyLimit): string =
 
 export type PolicyLimit = Pick<PolicyDefinition, 'limit' | 'windowMs' | 'algorithm'>;
 
-/** `15 min`, or `1 min, then 2 times longer each, up to 1 h` */
+/** Returns `15 min`, or `1 min, then 2 times longer each, up to 1 h`. */
 export function blockText({
   forMs,
   factor,

@@ -1,6 +1,6 @@
 /**
- * Time range of the charts: up to ten minutes by second, or up to a day by minute. The choice is
- * part of the URL.
+ * Time range of the charts: up to ten minutes by second, or up to a day by minute. The URL contains
+ * the range.
  */
 import { html, type TemplateResult } from 'lit-html';
 

@@ -1,4 +1,4 @@
-/** Sortable tables. The sort order is part of the URL, so that links keep it. */
+/** Sortable tables. The URL contains the sort order, so links and reloads keep it. */
 import { html, nothing, type TemplateResult } from 'lit-html';
 import { repeat } from 'lit-html/directives/repeat.js';
 

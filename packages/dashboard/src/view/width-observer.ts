@@ -15,8 +15,8 @@ export class WidthObserver {
   }
 
   /**
-   * Callback for the `ref` directive. It is one function for all renders, because lit-html calls
-   * the callback again if the function changes.
+   * Callback for the `ref` directive. All renders pass the same function, because lit-html calls a
+   * callback again if it is another function than before.
    */
   readonly observe = (element: Element | undefined): void => {
     this.#observer.disconnect();
