@@ -1,16 +1,17 @@
 -- Calls Sluice for a request: `http-request lua.sluice`. Sets
---   txn.sluice_status       status of Sluice, 0 if it is unavailable
+--   txn.sluice_status       HTTP status of the response of Sluice, or 0 if Sluice is unavailable
 --   txn.sluice_limit        value of RateLimit, if present
 --   txn.sluice_policy       value of RateLimit-Policy, if present
 --   txn.sluice_retry_after  value of Retry-After, if present
--- The call goes through HAProxy itself, over the socket in SLUICE_SOCKET: Lua's HTTP client opens a
--- connection for each request, and waits for seconds if the port is closed.
+-- The script sends the call to the `listen sluice` section of HAProxy itself, over the socket in
+-- SLUICE_SOCKET. If it called Sluice directly, Lua's HTTP client would open a connection for each
+-- request, and wait for seconds if the port is closed.
 
 local SOCKET = os.getenv('SLUICE_SOCKET')
 local URL = 'http://sluice/v1/forward-auth'
 
--- Headers of the client that are not forwarded: those of the connection or the body, and those that
--- `sluice serve --proxy haproxy` reads, which this script sets itself.
+-- Client headers that the script does not forward to Sluice: headers of the connection or the body,
+-- and headers that `sluice serve --proxy haproxy` reads, which the script sets itself.
 local NOT_FORWARDED = {
   ['connection'] = true,
   ['content-length'] = true,
@@ -28,11 +29,11 @@ local function is_not_forwarded(name)
   return NOT_FORWARDED[name] or name:find('^x%-forwarded%-') or name:find('^x%-original%-')
 end
 
--- HAProxy 2.6 crashes if its HTTP client receives more than 101 header lines.
+-- HAProxy 2.6 crashes if a script passes more than 101 header lines to its HTTP client.
 local MAX_LINES = 80
 
--- Returns the headers for Sluice, or nil if there are too many. Received lines are indexed from 0, sent
--- lines from 1.
+-- Returns the headers for Sluice, or nil if there are too many. HAProxy numbers the lines of a received
+-- header from 0, and expects the lines of a header to send from 1.
 local function forwarded_headers(headers)
   local forwarded = {}
   local count = 0
@@ -54,7 +55,8 @@ local FIELDS = {
   ['txn.sluice_retry_after'] = 'retry-after',
 }
 
--- HAProxy itself responds with 5xx if Sluice is unavailable; only Sluice sends X-Sluice-Status.
+-- Returns the status of Sluice, or 0 if it is unavailable. If Sluice is unavailable, HAProxy itself
+-- responds with 5xx, without the header X-Sluice-Status of Sluice.
 local function status_of(response)
   local status = response.status or 0
   local reported = response.headers and response.headers['x-sluice-status']
