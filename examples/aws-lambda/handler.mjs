@@ -2,7 +2,8 @@
  * A Lambda function behind an HTTP API of API Gateway (payload format 2.0).
  *
  * The sixth request of a client within 10 s gets a 429 with Retry-After. Lambda runs many instances
- * of a function, so the counters are in Redis if REDIS_URL is set.
+ * of a function. Set REDIS_URL, so that they share the counters in Redis; otherwise each instance
+ * has its own.
  */
 import { Redis } from 'ioredis';
 import { createLimiter, memoryStore } from 'sluice';
@@ -18,7 +19,8 @@ function openStore(url) {
     autoResendUnfulfilledCommands: false,
     socketTimeout: 5000,
   });
-  // Without a connection, decisions are made by a local limit; see `onFailure`.
+  // Without a listener, an error would end the process. While Redis is unreachable, a local limit
+  // decides; see `onFailure`.
   client.on('error', () => {});
   return redisStore(client);
 }
@@ -26,8 +28,8 @@ function openStore(url) {
 const limiter = createLimiter({ policies, store: openStore(process.env.REDIS_URL) });
 
 /**
- * Returns the user that a JWT authorizer has verified, else the address. API Gateway sets
- * `sourceIp`; clients can forge x-forwarded-for.
+ * Returns the key: the user that a JWT authorizer has verified, otherwise the client address. API
+ * Gateway sets `sourceIp`; clients can forge x-forwarded-for.
  */
 function keyOf({ requestContext }) {
   const user = requestContext.authorizer?.jwt?.claims?.sub;

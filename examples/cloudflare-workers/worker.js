@@ -1,8 +1,9 @@
 /**
  * A Cloudflare Worker. The sixth request within 10 s gets a 429 with Retry-After.
  *
- * Without REDIS_HTTP_URL, each isolate counts by itself, and Cloudflare runs many of them. With it,
- * and REDIS_HTTP_TOKEN, the counters are in a Redis that is available over HTTP.
+ * With REDIS_HTTP_URL and REDIS_HTTP_TOKEN, the counters are in a Redis that is available over
+ * HTTP. Without these variables, each isolate has its own counters, and Cloudflare runs many
+ * isolates.
  */
 import { rateLimit } from 'sluice/fetch';
 import { redisStore } from 'sluice/redis';
@@ -17,7 +18,7 @@ const limit = {
   address: (request) => request.headers.get('cf-connecting-ip') ?? undefined,
 };
 
-/** Returns the function that sends a command to Redis over HTTP. */
+/** Returns a function that sends a command to Redis over HTTP. */
 function sendTo({ REDIS_HTTP_URL, REDIS_HTTP_TOKEN }) {
   return async (args) => {
     const headers = { authorization: `Bearer ${REDIS_HTTP_TOKEN}` };
@@ -31,13 +32,17 @@ function sendTo({ REDIS_HTTP_URL, REDIS_HTTP_TOKEN }) {
 
 let inMemory;
 
-/** Returns the limited handler. Workers allow no random numbers, which it needs, at the top level. */
+/**
+ * Returns the handler with the limit. Called for a request, not at the top level of the module: the
+ * limiter needs random numbers, which Workers allow only in requests.
+ */
 function handlerFor(env) {
   if (env.REDIS_HTTP_URL === undefined) {
     inMemory ??= rateLimit(limit)(respond);
     return inMemory;
   }
-  // One per request: Workers do not allow a request to wait for the connection of another one.
+  // Create a store for each request: a Worker must not use a connection that another request
+  // opened.
   return rateLimit({ ...limit, store: redisStore(sendTo(env), { deadlineMs: 1000 }) })(respond);
 }
 

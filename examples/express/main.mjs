@@ -4,15 +4,15 @@
  *     npm run build && node examples/express/main.mjs
  *     for i in 1 2 3 4 5 6; do curl -i http://127.0.0.1:3000/; done
  *
- * Every response has RateLimit headers. The sixth is a 429 with Retry-After and problem details as
- * its body. /health is not limited; /export is limited to two requests per minute.
+ * Every response has RateLimit headers. The sixth response is a 429 with Retry-After, and its body
+ * contains problem details. /health is not limited; /export is limited to two requests per minute.
  */
 import express from 'express';
 import { rateLimit } from 'sluice/express';
 
 const app = express();
 
-// Routes before the limit are not limited.
+// Routes that are added before the limit are not limited.
 app.get('/health', (_request, response) => response.send('ok'));
 
 app.use(rateLimit({ limit: 5, window: '10s' }));

@@ -1,5 +1,5 @@
 /**
- * Fastify: one limit for all routes, another for one of them, none for the health check.
+ * Fastify: a limit for all routes, a stricter limit for one route, and none for the health check.
  *
  *     npm run build && node examples/fastify/main.mjs
  *     for i in 1 2 3 4 5 6; do curl -i http://127.0.0.1:3000/; done
@@ -12,7 +12,7 @@ import { rateLimit } from 'sluice/fastify';
 
 const app = fastify();
 
-// Register it first: the limit applies to routes that are added after it.
+// Register the plugin before adding routes: the limit applies only to routes that are added later.
 await app.register(rateLimit, { limit: 5, window: '10s' });
 
 app.get('/', async () => ({ hello: 'world' }));

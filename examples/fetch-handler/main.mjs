@@ -1,5 +1,5 @@
 /**
- * Handlers from a Request to a Response, such as app/api/hello/route.js of Next.js.
+ * Handlers that take a Request and return a Response, as in app/api/hello/route.js of Next.js.
  *
  *     npm run build && node examples/fetch-handler/main.mjs
  *     for i in 1 2 3 4 5 6; do curl -i http://127.0.0.1:3000/; done
@@ -12,8 +12,8 @@ import { rateLimit } from 'sluice/fetch';
 const limited = rateLimit({
   limit: 5,
   window: '10s',
-  // A Request has no client address, but hosting platforms send it in a header. Use one that your
-  // platform always overwrites: clients can send any other.
+  // A Request does not contain the client address, but hosting platforms send it in a header. Use a
+  // header that your platform always overwrites: clients can set all other headers.
   address: (request) => request.headers.get('x-real-ip') ?? undefined,
 });
 

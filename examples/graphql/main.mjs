@@ -1,13 +1,14 @@
 /**
- * GraphQL: the cost of a request is computed from the query before it is executed. Each field costs
- * 1, and the fields of a list cost 1 per requested item.
+ * GraphQL: the server computes the cost of a query before it executes the query. Each field costs
+ * 1. The fields inside a list cost 1 for each requested item of the list.
  *
  *     npm run build && node examples/graphql/main.mjs
  *     curl -i http://127.0.0.1:3000/ -H 'content-type: application/json' \
  *       -d '{"query":"{ books(first: 20) { title author { name } } }"}'
  *
- * This query costs 1 + 20 * 3 = 61 of 100 points per 10 s. The second one is denied with 429,
- * Retry-After and `extensions.code` RATE_LIMITED. A query above 100 can never pass, and gets 400.
+ * This query costs 1 + 20 * 3 = 61 of 100 points per 10 s. The second such query within 10 s gets a
+ * 429 with Retry-After and `extensions.code` RATE_LIMITED. A query that costs more than 100 points
+ * could never be admitted and gets a 400.
  */
 import { createServer } from 'node:http';
 import {
@@ -37,7 +38,7 @@ const books = ({ first }) =>
 
 const limiter = createLimiter({ policies: { points: { limit: POINTS, window: '10s' } } });
 
-/** Returns the number of items that a field requests: its argument `first`, or 1 for no list. */
+/** Returns the number of items that a field requests: 1 if the field is not a list. */
 function itemsOf({ name, arguments: given }, variables) {
   const first = given.find((each) => each.name.value === 'first')?.value;
   if (first === undefined) return name.value === 'books' ? DEFAULT_ITEMS : 1;
@@ -45,7 +46,10 @@ function itemsOf({ name, arguments: given }, variables) {
   return Number.isSafeInteger(value) && value >= 0 ? value : DEFAULT_ITEMS;
 }
 
-/** Returns the cost of a valid operation. Computes each fragment once: they can nest deeply. */
+/**
+ * Returns the cost of a valid operation. Computes the cost of each fragment only once: if fragments
+ * contain other fragments twice, the number of fields grows exponentially.
+ */
 function costOf(operation, document, variables) {
   const fragments = new Map();
   for (const each of document.definitions) {
@@ -92,12 +96,12 @@ async function respond(request) {
   if (invalid !== undefined) return failed(400, invalid.message);
   const operation = getOperationAST(document, operationName);
   if (!operation) return failed(400, 'Expected `operationName` to be an operation of the query.');
-  // With the defaults of the query: a client chooses them, and they count.
+  // Includes the default values that the query declares for its variables: they affect the cost.
   const definitions = operation.variableDefinitions ?? [];
   const { coerced, errors } = getVariableValues(schema, definitions, variables ?? {});
   if (errors !== undefined) return failed(400, errors[0].message);
   const cost = costOf(operation, document, coerced);
-  if (cost > POINTS) return failed(400, `The query costs ${cost} points, at most ${POINTS} fit.`);
+  if (cost > POINTS) return failed(400, `The query costs ${cost} points; the limit is ${POINTS}.`);
   // The key is the address of the connection. With authentication, use the id of the user.
   const key = request.socket.remoteAddress;
   const { allowed, remaining, retryAfterMs } = await limiter.check('points', key, { cost });

@@ -13,7 +13,7 @@ import { rateLimit } from 'sluice/hono';
 
 const app = new Hono();
 
-// Routes before the limit are not limited.
+// Routes that are added before the limit are not limited.
 app.get('/health', (context) => context.text('ok'));
 
 app.use(rateLimit({ limit: 5, window: '10s' }));

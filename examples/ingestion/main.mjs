@@ -1,15 +1,16 @@
 /**
- * A job with a daily quota of 9,500 units, like the YouTube API: a search costs 100, a list of
- * videos 1. Eight regions are fetched concurrently and share the quota.
+ * A job that spends a daily quota of 9,500 units, as for the YouTube API: a search costs 100 units,
+ * a list of videos 1. The job fetches eight regions concurrently, which share the quota.
  *
  *     npm run build && node examples/ingestion/main.mjs
  *
- * When the quota is spent, the job prints its progress and exits with code 0. The progress is in a
- * file (PROGRESS, default: in the temporary folder), from which the next run continues.
+ * When the quota is spent, the job prints its progress and exits with code 0. It stores the
+ * progress in the file PROGRESS (default: a file in the temporary folder), from which the next run
+ * continues.
  *
- * With REDIS_URL, any number of jobs on any number of machines share one quota, each with its part
- * of the REGIONS and its own file. Without it, the quota is in the memory of this process, so each
- * run has a new one.
+ * With REDIS_URL, any number of jobs on any number of machines share one quota. Give each job its
+ * own REGIONS and its own PROGRESS file. Without REDIS_URL, the quota is in the memory of the
+ * process, so each run starts with a full quota.
  */
 import { readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -49,11 +50,14 @@ const limiter = createLimiter({
   policies: {
     quota: { limit: 9500, window: '1d', costs: { 'search.list': 100, 'videos.list': 1 } },
   },
-  // If Redis is unavailable, the job fails: a fallback could exceed the quota.
+  // If Redis is unavailable, the job fails: with a local fallback, it could exceed the quota.
   store: client ? redisStore(client, { onFailure: 'throw', deadlineMs: 2000 }) : memoryStore(),
 });
 
-/** Returns the next page of each region, and the videos of that page that are not listed yet. */
+/**
+ * Returns the progress of each region: the next page, and the ids that the search for this page has
+ * found. The ids are null if the search is not done yet.
+ */
 function load() {
   try {
     return JSON.parse(readFileSync(file, 'utf8'));

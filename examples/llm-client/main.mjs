@@ -1,14 +1,14 @@
 /**
  * A program that calls a language model within its limits: 3 calls at the same time, 4,000 tokens
- * per minute and 1 dollar per day. The calls are streamed. Pass the same `fetch` to an SDK:
- * `new OpenAI({ fetch: limited })`.
+ * per minute and 1 dollar per day. The calls are streamed. `limited` has the interface of `fetch`,
+ * so you can also pass it to an SDK: `new OpenAI({ fetch: limited })`.
  *
  *     npm run build && node examples/llm-client/main.mjs
  *     MODEL_URL=https://api.openai.com/v1 OPENAI_API_KEY=... node examples/llm-client/main.mjs
  *
- * Each call reserves the most that it can use, and settles its actual usage when its stream ends.
- * The 12 calls reserve more than 4,000 tokens in total, but use fewer, so all of them are sent
- * within seconds. Without MODEL_URL, a fake model in this process replies.
+ * Each call reserves the most tokens that it can use, and settles its actual usage when its stream
+ * ends. In total, the 12 calls reserve more than 4,000 tokens but use fewer, so all of them are
+ * sent within seconds. Without MODEL_URL, a fake model in this process responds.
  */
 import { createServer } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -19,7 +19,7 @@ const MODEL = 'gpt-4o-mini';
 const MICROS_PER_DOLLAR = 1_000_000;
 const QUESTIONS = Array.from({ length: 12 }, (_, number) => `What is ${number} times ${number}?`);
 
-/** Replies with a stream of words, then with the usage. */
+/** Responds with a stream of words, and then the usage. */
 async function fakeModel(request, response) {
   const chunks = await request.toArray();
   const { messages } = JSON.parse(Buffer.concat(chunks).toString());

@@ -1,14 +1,14 @@
 /**
- * Language model tokens: 10,000 per minute for each API key. The cost of a call is known only
- * afterwards, so an estimate is reserved before the call and settled after it.
+ * Language model tokens: 10,000 per minute for each API key. The cost of a call is known only after
+ * the call, so the server reserves an estimate first and settles the actual cost afterwards.
  *
  *     npm run build && node examples/llm-tokens/main.mjs
  *     curl -i http://127.0.0.1:3000/ask -H 'x-api-key: ada' \
  *       -H 'content-type: application/json' -d '{ "prompt": "What is a sluice?" }'
  *
- * RateLimit in the response includes the estimate; in the next response the actual cost. Concurrent
- * calls cannot exceed the limit, because each has reserved its estimate. A failed call (send
- * "fail": true) is refunded.
+ * The RateLimit header of a response counts the estimate of this call, and the actual cost of
+ * earlier calls. Concurrent calls cannot exceed the limit, because each has reserved its estimate.
+ * A failed call is refunded; send "fail": true to try it.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import express from 'express';
@@ -38,7 +38,7 @@ app.use(express.json());
 function checkRequest(request, response, next) {
   const { body } = request;
   const reject = (status, error) => response.status(status).json({ error });
-  // Authenticate first: a client that invents keys would have a budget for each of them.
+  // Authenticate first: otherwise a client could invent keys, and would have a budget for each.
   if (!keys.has(request.get('x-api-key'))) reject(401, 'No such key.');
   else if (typeof body?.prompt !== 'string') reject(400, 'Expected a prompt.');
   // A cost above the limit would never be admitted.
@@ -55,7 +55,8 @@ const limitTokens = rateLimit({
   window: '1m',
   key: { header: 'x-api-key', authenticated: true },
   cost: (request) => estimate(request.body),
-  // Without a number the estimate stays charged, as when a client disconnects early.
+  // If `tokens` is undefined, the estimate stays charged, for example if the client disconnects
+  // early.
   settle: ({ request, status }) => (status >= 400 ? 0 : request.tokens),
 });
 

@@ -1,22 +1,22 @@
 /**
- * A login that blocks guessing. An attacker cannot lock the owner of an account out.
+ * A login that blocks password guessing. An attacker cannot lock out the owner of an account.
  *
  *     npm run build && node examples/login-protection/main.mjs
  *     curl -i http://127.0.0.1:3000/login -d user=ada -d password=lovelace
  *     curl -i http://127.0.0.1:3000/login -d user=ada -d password=wrong
  *
- * A successful login sets a device cookie. From devices without it, five wrong passwords in 15
- * minutes block the account for these devices: for 15 minutes, then twice as long each time. Twenty
- * wrong passwords in an hour block the address. A device with the cookie has a key of its own, so
+ * A successful login sets a device cookie. From devices without the cookie, five wrong passwords in
+ * 15 minutes block the account for all such devices: for 15 minutes, then twice as long each time.
+ * Twenty wrong passwords in an hour block the address. A device with the cookie has its own key, so
  * an attacker who blocks the account does not block the devices of its owner. A stolen cookie
- * allows five guesses, then this device is blocked.
+ * allows five guesses; then the key of the device is blocked.
  */
 import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
 import express from 'express';
 import { createLimiter } from 'sluice';
 import { addressKey } from 'sluice/http';
 
-// In production, store hashes of scrypt or argon2, and share the secret between processes.
+// In production, store scrypt or argon2 hashes, and use the same secret in all processes.
 const passwords = new Map([
   ['ada', 'lovelace'],
   ['grace', 'hopper'],
@@ -66,7 +66,7 @@ function limitsOf(request, account) {
 
 async function login(request, response) {
   const account = accountOf(request);
-  // Charged before the password is checked, so that concurrent guesses cannot slip through.
+  // Charge before the password is checked, so that concurrent guesses cannot slip through.
   const decision = await limiter.check(limitsOf(request, account));
   if (!decision.allowed) {
     const seconds = Math.ceil(decision.retryAfterMs / 1000);

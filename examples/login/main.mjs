@@ -6,13 +6,14 @@
  *     curl -i http://127.0.0.1:3000/login -d user=ada -d password=wrong
  *     curl -i http://127.0.0.1:3000/login -d user=ada -d password=lovelace
  *
- * After too many failures the response is a 429 with the time to retry, even with the right
- * password; otherwise guessing could continue. The password is not checked and nothing is charged.
+ * After too many failures, the response is a 429 with the time to retry. The server then neither
+ * checks the password nor charges the request: even the right password gets a 429, otherwise an
+ * attacker could continue to guess.
  */
 import express from 'express';
 import { rateLimit } from 'sluice/express';
 
-// In production, store hashes of scrypt or argon2.
+// In production, store scrypt or argon2 hashes.
 const passwords = new Map([
   ['ada', 'lovelace'],
   ['grace', 'hopper'],

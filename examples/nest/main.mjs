@@ -1,5 +1,5 @@
 /**
- * Nest: one limit for the application, another for one handler, none for the health check.
+ * Nest: a limit for all handlers, a stricter limit for one handler, and none for the health check.
  *
  *     npm run build && node examples/nest/main.mjs
  *     for i in 1 2 3 4 5 6; do curl -i http://127.0.0.1:3000/; done
@@ -7,8 +7,8 @@
  * The sixth response is a 429 with Retry-After. /export is limited to two requests per minute,
  * /health is not limited.
  *
- * JavaScript has no decorators yet, so this file calls them. In TypeScript, write
- * `@Get('export') @RateLimit({ ... })` above the method.
+ * JavaScript has no decorator syntax, so this file calls decorators as functions. In TypeScript,
+ * write `@Get('export') @RateLimit({ ... })` above the method.
  */
 import 'reflect-metadata';
 import { Controller, Get, Module } from '@nestjs/common';

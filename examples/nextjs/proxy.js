@@ -1,6 +1,6 @@
 /**
- * The proxy of Next.js 16 (proxy.js; middleware.js with the export `middleware` in older versions):
- * one limit in front of all API routes.
+ * The proxy of Next.js 16: one limit in front of all API routes. In older versions, the file is
+ * named middleware.js and exports `middleware`.
  */
 import { NextResponse } from 'next/server';
 import { rateLimit } from 'sluice/fetch';
@@ -8,7 +8,7 @@ import { addressOf } from './address.js';
 
 const limited = rateLimit({ name: 'api', limit: 20, window: '10s', address: addressOf });
 
-// The rate-limit headers are added to the response of the route.
+// Next.js adds the RateLimit headers to the response of the route.
 export const proxy = limited(() => NextResponse.next());
 
 export const config = { matcher: '/api/:path*' };

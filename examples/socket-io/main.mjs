@@ -1,11 +1,11 @@
 /**
- * Socket.IO: at most 10 connections per minute for each address, and 5 events per 10 s for each
- * user, on all connections of the user together.
+ * Socket.IO: at most 10 new connections per minute for each address, and 5 events per 10 s for each
+ * user. All connections of a user share the limit of the user.
  *
  *     npm run build && node examples/socket-io/main.mjs
  *
  * A denied event is acknowledged with { error: 'rate_limited', retryAfterMs } and does not reach
- * its handler. After 10 denied events the client is disconnected. A denied connection gets
+ * its handler. After 10 denied events the server disconnects the client. A denied connection gets
  * `connect_error` with `error.data.retryAfterMs`.
  */
 import { createServer } from 'node:http';

@@ -20,7 +20,7 @@ const limiter = createLimiter({
   },
 });
 
-/** The key of a call: the authenticated user, else the address of the connection. */
+/** The key of a call is the authenticated user, or else the address of the connection. */
 function createContext({ req }) {
   const user = users.get(req.headers.authorization?.replace('Bearer ', ''));
   const key = user === undefined ? ['address', req.socket.remoteAddress] : ['user', user];

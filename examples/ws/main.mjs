@@ -1,12 +1,12 @@
 /**
- * WebSocket messages with the package ws: at most 10 connections per minute and 5 messages per 10 s
- * for each address.
+ * WebSocket messages with the package ws: at most 10 new connections per minute and 5 messages per
+ * 10 s for each address.
  *
  *     npm run build && node examples/ws/main.mjs
  *     npx wscat -c ws://127.0.0.1:3000
  *
  * A denied message gets the reply {"error":"rate_limited","retryAfterMs":...}. After 10 denied
- * messages the connection is closed with code 1008. A denied connection gets a 429.
+ * messages the server closes the connection with code 1008. A denied connection gets a 429.
  */
 import { createServer } from 'node:http';
 import { createLimiter } from 'sluice';
@@ -46,7 +46,7 @@ function serve(client, key) {
       return;
     }
     client.send(JSON.stringify({ error: 'rate_limited', retryAfterMs }));
-    // A client that ignores the replies is disconnected. 1008 is "policy violation".
+    // Disconnect a client that ignores the replies. The code 1008 means "policy violation".
     if (++denied === MAX_DENIED) client.close(1008, 'rate limit');
   });
 }

@@ -10,10 +10,10 @@ import { building } from '$app/environment';
 const limited = rateLimit({
   limit: 5,
   window: '10s',
-  // The platform's adapter finds the address. For adapter-node behind a proxy, set ADDRESS_HEADER
-  // and, for x-forwarded-for, XFF_DEPTH.
+  // The adapter of the platform provides the address. For adapter-node behind a proxy, set
+  // ADDRESS_HEADER and, if that is x-forwarded-for, XFF_DEPTH.
   address: (_request, event) => event.getClientAddress(),
-  // Prerendered pages have no client.
+  // Pages that are prerendered during the build have no client.
   skip: () => building,
 });
 

@@ -192,7 +192,7 @@ describe.concurrent('recipes with a server', () => {
       expect(await costOf('query($n: Int = 99) { books(first: $n) { title } }')).toBe(100);
       const fragment = 'fragment f on Book { title author { name } }';
       expect(await costOf(`{ books(first: 5) { ...f } } ${fragment}`)).toBe(16);
-      const above = 'The query costs 301 points, at most 100 fit.';
+      const above = 'The query costs 301 points; the limit is 100.';
       expect(await costOf(list('100'))).toBe(above);
       expect(await costOf(`query($n: Int = 100) ${list('$n')}`)).toBe(above);
       const twice = (next: string) =>

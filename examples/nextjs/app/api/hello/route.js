@@ -8,7 +8,7 @@
 import { rateLimit } from 'sluice/fetch';
 import { addressOf } from '../../../address.js';
 
-// In production, set `store: redisStore(client)`: each process has its own memory.
+// In production, set `store: redisStore(client)`. Without it, each process has its own counters.
 const limited = rateLimit({ name: 'hello', limit: 5, window: '10s', address: addressOf });
 
 export const GET = limited(() => Response.json({ hello: 'world' }));
