@@ -67,9 +67,9 @@ class DenialsPage implements Page {
   }
 
   /**
-   * Sends the filter in the URL to the service. The service applies it, because a page that filters
-   * itself would miss keys: the service sends at most 50 keys per second. Omits an unknown policy,
-   * which the service would reject.
+   * Sends the filter in the URL to the service. The service filters the denials, because it sends
+   * at most 50 keys per second: without the filter, the key could be missing. Omits an unknown
+   * policy, which the service would reject.
    */
   #applyFilter(): void {
     if (this.#isLeft) return;

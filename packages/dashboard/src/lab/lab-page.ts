@@ -1,4 +1,4 @@
-/** The lab page: runs the same traffic through all algorithms, with the limiter in the browser. */
+/** The lab page: runs the same traffic through several algorithms, in the browser. */
 import { html, nothing, type TemplateResult } from 'lit-html';
 import { ref } from 'lit-html/directives/ref.js';
 import type { Page, PageContext, PageFactory } from '../page.ts';

@@ -24,7 +24,7 @@ import {
 
 export type LabQuery = Readonly<Record<string, string>>;
 
-/** Chat and mail programs truncate longer URLs. */
+/** Maximum length of a query in a link: chat and mail programs truncate longer URLs. */
 export const MAX_QUERY_LENGTH = 2000;
 
 /** Name of each numeric setting in the query. */
@@ -33,7 +33,7 @@ const NUMBERS: Readonly<Record<NumberName, string>> = {
   ...{ limit: 'limit', windowMs: 'window', burst: 'burst', buckets: 'buckets' },
 };
 
-/** Returns the milliseconds of `1500`, `10s`, `1 min` or `min`; NaN for any other text. */
+/** Parses `1500` (ms), `10s`, `1 min` or `min` as milliseconds. Returns NaN for any other text. */
 export function parseDuration(text: string): number {
   const word = text.trim().replace(/^(\d+) (?=\D)/, '$1');
   return /^\d{1,15}$/.test(word) ? Number(word) : durationMs(word);
@@ -53,7 +53,7 @@ function slotsText(slots: readonly number[]): string {
   return runs.map(({ value, count }) => repeated(String(value), count)).join('.');
 }
 
-/** Encodes each call with the time since the previous call, the first with that since the start. */
+/** Encodes calls with the time since the previous call. The first has the time since the start. */
 function timesText(startMs: number, typed: readonly TypedCall[]): string {
   const groups: { sinceMs: number; cost: number; count: number }[] = [];
   let beforeMs = startMs;

@@ -137,7 +137,9 @@ export function callColumns(
   };
 }
 
-/** Returns the highest cost of a column, admitted or denied. All lanes use it as their scale. */
+/**
+ * Returns the highest cost of all calls in one column. The columns of all lanes have this scale.
+ */
 export function highestColumn(calls: readonly Call[], { x }: TimeScale): number {
   const sums = new Map<number, number>();
   for (const { atMs, cost } of calls) {

@@ -1,4 +1,4 @@
-/** Controls of the position in the traffic: sliders, the pointer, and a button that plays it. */
+/** Controls of the position in the traffic: two sliders, the pointer, and a play button. */
 import { html, type TemplateResult } from 'lit-html';
 import { sinceText } from './lab-text.ts';
 import { callText, decisionsText, type Position } from './lanes-view.ts';

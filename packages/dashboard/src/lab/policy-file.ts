@@ -1,4 +1,4 @@
-/** Returns the policy of the lab as a configuration file. */
+/** Formats the policy of the lab as a configuration file. */
 import { durationCode } from 'sluice/engine';
 import { type LabSettings, policyOptions } from './settings.ts';
 

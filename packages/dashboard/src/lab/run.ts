@@ -5,16 +5,16 @@ import { definePolicy } from './engine.ts';
 import { type LabSettings, policyOptions } from './settings.ts';
 import { type Call, SINGLE_CLIENT, type Traffic } from './traffic.ts';
 
-/** The decisions of one algorithm, and what their drawing (lane) shows. */
+/** The results of one algorithm, drawn as one lane. */
 export interface Lane {
   readonly algorithm: WindowAlgorithmName;
-  /** The highest usage that the algorithm admits at once: the limit, or the burst. */
+  /** The largest cost admitted at once: the burst of a token bucket, otherwise the limit. */
   readonly capacity: number;
   /** One decision per call. */
   readonly decisions: readonly RunDecision[];
   readonly admitted: number;
   readonly denied: number;
-  /** Of all windows, at any time, the one with the highest admitted cost. */
+  /** The window with the highest admitted cost. It can start at any time. */
   readonly fullest: WorstWindow | undefined;
   /** Index of the first denied call; undefined if no call was denied. */
   readonly firstDenial: number | undefined;
@@ -26,7 +26,7 @@ export interface Lane {
   readonly used: readonly Used[];
 }
 
-/** Usage at one time. The list has two of these for an admitted call: before and after it. */
+/** A sample of the usage. For an admitted call there are two: before and after the call. */
 export interface Used {
   readonly atMs: number;
   readonly cost: number;

@@ -31,7 +31,8 @@ export interface LabSettings {
   /** Duration of the traffic, in windows. */
   readonly windows: number;
   /**
-   * Unix time at which the traffic starts. Clock-aligned windows begin at multiples of the window.
+   * Unix time, in ms, at which the traffic starts. Clock-aligned windows begin at multiples of
+   * `windowMs`.
    */
   readonly startMs: number;
   /** Cost of each call. Typed calls have their own costs instead. */

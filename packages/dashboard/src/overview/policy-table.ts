@@ -16,7 +16,7 @@ export interface PolicyRow {
   readonly policy: PolicyDefinition | undefined;
   /** Counts in the shown range. */
   readonly series: CountSeries;
-  /** True if the policy made no decision in the shown range. */
+  /** True if the service has reported no decision of the policy for the shown range. */
   readonly isIdle: boolean;
   /** Current rates per second, in shadow mode those of shadow decisions. Undefined if unknown. */
   readonly allowed: number | undefined;

@@ -32,7 +32,7 @@ function decisionFacts(policy: PolicyDefinition): TemplateResult {
     'Algorithm',
     html`${algorithm}<div class="dim">${algorithmInfo[algorithm].summary}</div>`,
   )}
-      ${burst === undefined ? nothing : fact('Burst', countText(burst), 'largest burst')}
+      ${burst === undefined ? nothing : fact('Burst', countText(burst), 'tokens')}
       ${
         buckets === undefined
           ? nothing

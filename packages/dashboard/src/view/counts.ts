@@ -25,8 +25,8 @@ export const LINE_STYLES: Readonly<Record<ChartField, LineStyle>> = {
 };
 
 /**
- * Fields in the chart of a policy in shadow mode. `allowed` and `denied` show the time before the
- * policy entered shadow mode.
+ * Fields in the chart of a policy in shadow mode. `allowed` and `denied` are not 0 if the chart
+ * includes a time before the policy entered shadow mode.
  */
 export const SHADOW_FIELDS: readonly ChartField[] = ['shadowAllowed', ...COUNT_FIELDS];
 
@@ -63,7 +63,7 @@ export const decisionCount = (series: CountSeries, steps: number): number =>
 export const chartTitle = ({ isByMinute }: Range): string =>
   isByMinute ? 'Calls per minute' : 'Calls per second';
 
-/** Note beside the title: the line of denied calls shows the sum of allowed and denied calls. */
+/** Note beside the title. The line of denied calls is drawn at the sum of allowed and denied. */
 export const STACK_NOTE = 'denied calls on top of allowed calls';
 
 /** Returns the chart of the counts in a time range. */

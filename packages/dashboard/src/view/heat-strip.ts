@@ -17,7 +17,7 @@ export interface HeatCell {
   readonly fullestKeyUse: number | null;
   readonly denied: number;
   readonly shadowDenied: number;
-  /** False if nothing is known about the interval: before the start of the service. */
+  /** False if the counts are unknown, for example before the start of the service. */
   readonly isKnown: boolean;
 }
 

@@ -2,13 +2,13 @@
 import { html, type TemplateResult } from 'lit-html';
 import { visible, visibleParts } from 'sluice-traffic/format';
 
-/** Renders a key. Highlights escapes, because a key may also contain `\u{202e}` as plain text. */
+/** Renders a key. Highlights its escapes: a key may also contain the plain text `\u{202e}`. */
 export const keyView = (key: string): readonly (TemplateResult | string)[] =>
   visibleParts(key).map(({ text, isEscape }) =>
     isEscape ? html`<span class="escape">${text}</span>` : text,
   );
 
-/** Returns a key for attributes and for texts that are not HTML. */
+/** Returns a key with escapes, for attributes and texts that are not HTML. */
 export const keyText = visible;
 
 /** Maximum length in messages, in characters. */
@@ -22,7 +22,7 @@ export function shortKeyText(key: string): string {
   );
 }
 
-/** Returns a value as JSON without invisible characters. */
+/** Returns a value as JSON, with escapes for invisible characters. */
 export const visibleJson = (value: unknown): string =>
   JSON.stringify(value).replace(
     /[\p{Cf}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}\x7f-\x9f]/gu,

@@ -12,7 +12,9 @@ export interface RowPage<Row> {
   readonly total: number;
 }
 
-/** Returns the page that contains the row at index `from`, or the last page if there is none. */
+/**
+ * Returns the page that contains the row at index `from`, or the last page if there is no such row.
+ */
 export function pageOf<Row>(all: readonly Row[], from: string | undefined): RowPage<Row> {
   const requested = /^\d{1,9}$/.test(from ?? '') ? Number(from) : 0;
   const last = Math.max(Math.ceil(all.length / PAGE_ROWS) - 1, 0);

@@ -53,7 +53,7 @@ export function parseSorting<Row>(
 export const sortingText = ({ by, isDescending }: Sorting): string =>
   `${isDescending ? '-' : ''}${by}`;
 
-/** Returns the rows in order. Rows with equal values keep their order. */
+/** Returns the sorted rows. Rows with equal values keep their order. */
 export function sortRows<Row>(
   rows: readonly Row[],
   columns: readonly Column<Row>[],
