@@ -77,7 +77,7 @@ export class Api {
     return session;
   }
 
-  /** Resolves to the readiness report for any HTTP status: with 503, the service is not ready. */
+  /** Resolves to the readiness report, also with status 503: the service is then not ready. */
   async ready(): Promise<ReadyReport> {
     return (await this.#fetch('GET', '/readyz')).json();
   }

@@ -14,7 +14,7 @@ import {
 export const HISTORY_SECONDS = 600;
 const STEP_MS = 1000;
 
-/** One list per field, all of the same length, oldest step first; null if unknown. */
+/** One list per field, all of the same length, oldest step first. Unknown values are null. */
 type Columns = { [Field in keyof Counts]: (number | null)[] };
 
 const ZERO_COUNTS: Counts = {
@@ -31,7 +31,7 @@ const unknownColumns = (steps: number): Columns => columnsOf(() => new Array(ste
 export class Timeline {
   /** Start of the newest step, in ms since the epoch; 0 until data has been received. */
   lastMs = 0;
-  /** Start of the recording; 0 until data has been received. */
+  /** When the service began to record counts; 0 until data has been received. */
   sinceMs = 0;
   stepMs = STEP_MS;
   /** Number of steps. */

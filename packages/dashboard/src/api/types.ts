@@ -76,7 +76,7 @@ export interface KeyReport {
   readonly cells: readonly number[];
   readonly entries: readonly { readonly atMs: number; readonly cost: number }[];
   readonly entryCount: number;
-  /** The holds of a concurrency limit, first to expire first. */
+  /** The holds of a concurrency limit, in the order in which they expire. */
   readonly holds?: readonly Hold[];
   /** End of the current block; undefined if the key is not blocked. */
   readonly blockedUntilMs?: number;
@@ -148,7 +148,7 @@ export interface SeriesReport {
   /** Length of a step: a second, or a number of minutes. */
   readonly stepMs: number;
   readonly startMs: number;
-  /** Start of the recording. The report has 0 for earlier steps, whose counts are unknown. */
+  /** When the service began to record counts. The report has 0 for earlier, unknown steps. */
   readonly sinceMs: number;
   readonly total: CountSeries;
   readonly policies: readonly (CountSeries & { readonly name: string })[];

@@ -37,7 +37,7 @@ const MAX_CHARGES = 600;
 const MAX_INCREASES = 200;
 
 export class KeyHistory {
-  /** Entries, oldest first. Each report creates a new array, so that views compare by identity. */
+  /** Oldest first. */
   entries: readonly Entry[] = [];
   windows: readonly WindowCount[] = [];
   charges: readonly TokenCharge[] = [];
