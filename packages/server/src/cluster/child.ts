@@ -1,7 +1,7 @@
 /**
- * A child process (worker or store process) as seen by the supervisor, which runs this code. The
- * supervisor calls the child over Node's IPC channel and receives its heartbeats. If the child
- * hangs, it is killed. When it has exited, all calls to it are rejected and `exited` resolves.
+ * Runs in the supervisor: represents one child process (worker or store process). The supervisor
+ * calls the child over Node's IPC channel and receives its heartbeats. A child that hangs is
+ * killed. When the child has exited, all pending calls to it are rejected and `exited` resolves.
  */
 import { type ChildProcess, fork, type StdioOptions } from 'node:child_process';
 import type { Socket } from 'node:net';
@@ -18,7 +18,7 @@ const DISCONNECT_MS = 1000;
 export interface ExitStatus {
   readonly code: number | null;
   readonly signal: string | null;
-  /** Time without a heartbeat after which the process was killed; undefined if not killed. */
+  /** If the process was killed because it hung: the time since its last heartbeat. */
   readonly silentMs: number | undefined;
 }
 
@@ -43,7 +43,7 @@ export class Child implements WatchedProcess {
       execArgv: process.execArgv.filter((flag) => !flag.startsWith('--inspect')),
     });
     this.rpc = new RpcChannel(this.process as Port);
-    this.process.on('message', (message) => this.received(message));
+    this.process.on('message', (message) => this.onMessage(message));
     this.exited = this.#exit();
   }
 
@@ -55,8 +55,9 @@ export class Child implements WatchedProcess {
       process.on('error', () => this.pid === 0 && resolve([null, null]));
     });
     if (process.connected) {
-      // The timer also keeps the supervisor running: Node unreferences the channel of a child that
-      // a socket was sent to, and would exit with code 13 (unsettled await).
+      // The timer also keeps the supervisor running: when a socket is sent to a child, Node
+      // unreferences the IPC channel of that child. Without the timer, the supervisor could exit
+      // with code 13 (unsettled top-level await).
       const disconnected = new Promise<void>((resolve) => process.once('disconnect', resolve));
       await withTimeout(DISCONNECT_MS, disconnected);
     }
@@ -64,7 +65,7 @@ export class Child implements WatchedProcess {
     return { code, signal, silentMs: this.#silentMs };
   }
 
-  protected received(message: unknown): void {
+  protected onMessage(message: unknown): void {
     if (isHeartbeat(message)) this.markAlive();
   }
 
@@ -84,7 +85,10 @@ export class Child implements WatchedProcess {
     return this.#lastBeatMs;
   }
 
-  /** Called when the process has replied to `start`, `load` or `open`. */
+  /**
+   * Called when the process has replied to the call `start` (worker), `load` or `open` (store
+   * process).
+   */
   protected markServing(): void {
     if (this.state === 'starting') this.state = 'serving';
     this.markAlive();
@@ -100,7 +104,7 @@ export class Child implements WatchedProcess {
    * `HUNG_STARVED_MS` if it is starting or waits for CPU time, otherwise after `HUNG_MS`.
    */
   onSilence(silentMs: number): void {
-    // `WorkerHandle.stop` has its own timeout.
+    // `WorkerHandle.stop` kills a stopping worker after a timeout of its own.
     if (this.state === 'stopping' || this.#silentMs !== undefined) return;
     this.#processState ??= new ProcessState(this.pid);
     if (!this.#processState.isStopped()) {

@@ -41,7 +41,10 @@ export class ConnectionBalancer {
     this.#targets = targets;
   }
 
-  /** Listens on an address. `onError` receives later errors of accepting connections. */
+  /**
+   * Listens on an address. `onError` is called if the listening socket later fails to accept a
+   * connection.
+   */
   open(
     listener: ListenerName,
     { host, port }: Listen,
@@ -49,7 +52,7 @@ export class ConnectionBalancer {
   ): Promise<Listen> {
     const server = createServer({ pauseOnConnect: true, noDelay: true }, (socket) => {
       this.#acceptedCount++;
-      // Without a listener, a client that resets its connection would end this process.
+      // Without an error listener, a connection reset by a client would crash this process.
       socket.on('error', () => {});
       this.distribute([{ listener, socket }]);
     });
@@ -93,8 +96,9 @@ export class ConnectionBalancer {
   }
 
   /**
-   * Closes the listeners when all accepted connections are handed to workers, or after `timeoutMs`.
-   * Connections that are still waiting after `timeoutMs` are closed.
+   * Accepts the connections that wait in the kernel's backlog, hands them to workers and then stops
+   * listening, at the latest after `timeoutMs`. Closes connections that no worker has received by
+   * then.
    */
   async close(timeoutMs: number): Promise<void> {
     const isBusy = (): boolean => this.#waiting.length > 0;

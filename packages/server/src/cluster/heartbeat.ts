@@ -22,7 +22,10 @@ export const HUNG_STARVED_MS = 10_000;
 /** If the watchdog runs this late, the supervisor may not have read all heartbeats yet. */
 const LATE_MS = 250;
 
-/** Sends heartbeats until this process exits. Each has the fields that `stateOf` returns. */
+/**
+ * Sends heartbeats until this process exits. Each heartbeat contains the fields that `stateOf`
+ * returns.
+ */
 export function sendHeartbeats(stateOf: () => object = () => ({})): void {
   const beat = (): void => {
     systemClock.schedule(BEAT_MS, beat);
@@ -68,7 +71,8 @@ export class Watchdog {
   #check(lateMs: number): void {
     for (const each of this.#watched()) {
       const silentMs = monotonicMs() - each.lastBeatMs;
-      // The supervisor itself was paused, so the time of every process starts again.
+      // The supervisor itself was paused and may have unread heartbeats. Treat all processes as
+      // alive, so that their silence is measured from now.
       if (lateMs > LATE_MS) each.markAlive();
       else if (silentMs > SUSPECT_MS) each.onSilence(silentMs);
     }

@@ -10,7 +10,7 @@ export { Supervisor, type WorkersOptions } from './supervisor.ts';
 export { runWorker } from './worker.ts';
 
 /**
- * Starts `settings.workers` workers and supervises them. Resolves when all serve.
+ * Starts `settings.workers` workers and supervises them. Resolves when all workers serve.
  *
  *     const service = await serveWithWorkers({ settings, log, config, load });
  *     process.on('SIGHUP', () => service.reload());

@@ -3,13 +3,13 @@ import type { KeyState } from 'sluice';
 import { isInteger, isRecord } from 'sluice/engine';
 import { ProtocolError, type ValueReader } from './lines.ts';
 
-/** Reads the state of a key. Validates it, because operators see its numbers. */
+/** Reads and validates the state of a key. Returns undefined if the key has no state. */
 export function readState(results: ValueReader): KeyState | undefined {
   const state = results.any() as KeyState | 0;
   if (state === 0) return undefined;
   if (!isState(state)) throw new ProtocolError('Expected the state of a key, or 0');
-  // The last cell of a sliding log holds pointers whose bits can read as NaN. JSON writes NaN as
-  // null.
+  // The last cell of a sliding log holds pointers. Read as a floating-point number, their bits can
+  // be NaN, which JSON writes as null.
   return { ...state, cells: state.cells.map((cell) => cell ?? Number.NaN) };
 }
 

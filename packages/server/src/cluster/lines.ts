@@ -16,9 +16,9 @@ export class ProtocolError extends Error {
 }
 
 /**
- * Calls `read` with the values of each line and writes the reply that it returns to the channel.
- * Replies to the lines of one chunk are sent in one write. Calls `onError` once, for the first
- * invalid line or error of `read`, and ignores all lines after it.
+ * Calls `read` with the values of each line. If `read` returns a reply, writes the reply to the
+ * channel. Replies to the lines of one chunk are sent in one write. Calls `onError` once, for the
+ * first invalid line or error of `read`, and ignores all lines after it.
  */
 export function readLines(
   channel: Duplex,
@@ -64,7 +64,10 @@ function parseLine(line: string): readonly unknown[] {
   throw new ProtocolError('Expected a line to be a JSON list');
 }
 
-/** Returns the values as a line. Any text is valid: `JSON.stringify` escapes lone surrogates. */
+/**
+ * Returns the values as a line. Text may contain any characters: `JSON.stringify` escapes lone
+ * surrogates.
+ */
 export const formatLine = (values: readonly unknown[]): string => `${JSON.stringify(values)}\n`;
 
 /** Reads the values of a line one after the other. Throws a `ProtocolError` for a wrong type. */
@@ -77,7 +80,7 @@ export class ValueReader {
     return this.#at >= this.values.length;
   }
 
-  /** The next value. Does not advance. */
+  /** The next value. The reader does not advance. */
   get next(): unknown {
     return this.values[this.#at];
   }

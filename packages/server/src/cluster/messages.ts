@@ -59,7 +59,10 @@ export interface StoreParameters {
   readonly maxKeys: number;
   /** Number of keys that earlier store processes evicted. */
   readonly evicted: number;
-  /** Slots of the workers to serve at once. Later workers arrive with `channel`. */
+  /**
+   * Slots of the workers that have a channel from the start. The notification `channel` adds later
+   * workers.
+   */
   readonly workers: readonly number[];
 }
 

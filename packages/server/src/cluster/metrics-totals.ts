@@ -1,13 +1,16 @@
 /**
- * Runs in the supervisor: requests the metrics of all workers, when a client reads `/metrics` and
- * every 5 s. If a worker does not reply in time, its last metrics are used. When a worker exits,
- * the last values of its counters are added to totals. Otherwise the sum over all workers would
- * decrease, which Prometheus takes for a restart.
+ * Runs in the supervisor: reads the metrics of all workers when a client requests `/metrics`, and
+ * also every 5 s. If a worker does not reply in time, its last metrics are used. When a worker
+ * exits, the last values of its counters are added to totals. Otherwise the sum over all workers
+ * would decrease, which Prometheus takes for a restart.
  */
 import { systemClock } from 'sluice';
 import type { MetricsData } from '../observe/metrics.ts';
 
-/** Interval of reading. If a worker exits, at most its counts of the last 5 s are lost. */
+/**
+ * Interval at which the metrics are read. If a worker exits, its counts since the last read are
+ * lost.
+ */
 const READ_MS = 5000;
 /** Maximum number of label combinations in the totals of exited workers, per metric. */
 const MAX_SERIES = 20_000;
@@ -62,7 +65,10 @@ export class MetricsTotals<W extends object> {
   }
 }
 
-/** Whether a metric is kept after an exit. A gauge describes a running process and is dropped. */
+/**
+ * Whether the values of a metric are kept when a worker exits. Gauges are not: they describe a
+ * running process.
+ */
 const isCounter = ({ type }: Metric): boolean =>
   ['counter', 'histogram'].includes(String(type).toLowerCase());
 
@@ -80,7 +86,7 @@ class ExitedMetric {
   }
 
   add(values: readonly MetricValue[]): void {
-    // `max` is set for counters that have the same value in all workers, such as reloads.
+    // Counters that have the same value in all workers, such as reloads, use the aggregator `max`.
     const isMax = this.#metric.aggregator === 'max';
     for (const value of values) {
       const id = JSON.stringify([value.metricName, Object.entries(value.labels).sort()]);

@@ -20,17 +20,19 @@
  *
  *     POLICY       policy name algorithm windowMs bucketMs limit
  *     LIMIT        policy limit capacity key cost
- *     ADJUSTMENT   LIMIT chargedAtMs delta                  of a concurrency limit: fence renew
+ *     ADJUSTMENT   LIMIT chargedAtMs delta             for a concurrency limit, also: fence renew
  *     RESULT       retryAfterMs remaining resetAfterMs laterMs
- *                  of a concurrency limit: fence           of a policy with a block: blockedUntilMs
+ *                  for a concurrency limit, also: fence
+ *                  for a policy with the `block` option, also: blockedUntilMs
  *
  * - `define` assigns the number `policy` to a policy, for this channel. Its `limit` is 0 if keys
  *   have different limits. Assigning a number again deletes all higher numbers. `defineBlock` is
  *   the same for a policy with the `block` option.
  * - `time` sets the time of all later operations of the line. Default: the store process's clock.
- * - `label` sets the label of the next check.
+ * - `label` sets `Check.label` of the next check.
  * - `fence` and `blockedUntilMs` are 0 if there is none. `renew` is 1 for a renewal, else 0.
- * - `client` is the client whose memory an id or a receipt counts towards; empty if there is none.
+ * - `client` is the client to which the store attributes the memory of an id or a used receipt;
+ *   empty if there is none.
  * - `laterMs` is the time of the decision minus the time of the reply. The times of a key never
  *   decrease, so a decision can be later than the clock.
  *

@@ -2,7 +2,7 @@
 import type { Policy } from 'sluice';
 import { KIND, MAX_CHANNEL_POLICIES } from './operations.ts';
 
-/** Numbers of the policies defined on a channel. Policies with equal definitions share one. */
+/** Numbers of the policies defined on a channel. Policies with equal definitions share a number. */
 export class PolicyNumbers {
   #byPolicy = new WeakMap<Policy, number>();
   #byText = new Map<string, number>();
@@ -18,7 +18,9 @@ export class PolicyNumbers {
     this.#byText = new Map();
   }
 
-  /** Adds a definition to the line, unless the policy already has a number. */
+  /**
+   * Appends a definition to `values`, the line that is being built, unless the policy has a number.
+   */
   define(policy: Policy, values: unknown[]): void {
     if (this.#byPolicy.has(policy)) return;
     const { name, algorithm, windowMs, bucketMs, params, block } = policy;

@@ -21,7 +21,7 @@ export interface ProcessSlotOptions<P extends Child> {
   readonly log: Logger;
   /** Starts the process. */
   create(): P;
-  /** Has the new process start to serve. Resolves when it serves. */
+  /** Makes the new process start serving. Resolves when it serves. */
   start(child: P): Promise<void>;
   onExit(child: P): void;
 }
@@ -76,7 +76,7 @@ export class ProcessSlot<P extends Child> {
     return child;
   }
 
-  /** Starts no further process. */
+  /** From now on, the slot starts no processes. */
   close(): void {
     this.#isClosed = true;
     this.#cancel();
@@ -94,7 +94,10 @@ export class ProcessSlot<P extends Child> {
     this.#schedule(pauseMs, () => void this.#replace());
   }
 
-  /** Cancels the scheduled start, if any, so that the slot never starts two processes. */
+  /**
+   * Schedules a start. Cancels an earlier scheduled start, so that the slot never runs two
+   * processes.
+   */
   #schedule(pauseMs: number, start: () => void): void {
     if (this.#isClosed) return;
     this.#cancel();

@@ -1,7 +1,7 @@
 /**
- * Used by the supervisor to find out whether a process that sends no heartbeats hangs or is only
- * waiting for CPU time. On an overloaded machine a process may not run for seconds, and replacing
- * it would add to the load.
+ * If a process sends no heartbeats, the supervisor uses this module to find out whether the process
+ * hangs or only waits for CPU time. On an overloaded machine a process may not run for seconds, and
+ * replacing it would add to the load.
  */
 import { readFileSync } from 'node:fs';
 import { monotonicMs } from '../clock.ts';
@@ -33,8 +33,8 @@ function readSample(pid: number): Sample | undefined {
 }
 
 /**
- * The state of one process, created at its first overdue heartbeat. On systems without /proc, all
- * methods return false.
+ * Reads the state of one process. The supervisor creates a `ProcessState` when a heartbeat is
+ * overdue. On systems without /proc, all methods return false.
  */
 export class ProcessState {
   readonly #pid: number;
@@ -50,8 +50,9 @@ export class ProcessState {
   }
 
   /**
-   * Whether the process is runnable and has had at most half a CPU since the first call of
-   * `isStarved`. The first call has no earlier sample, and returns whether the process is runnable.
+   * Whether the process is runnable and has used at most half of a CPU since the first call of
+   * `isStarved`. The first call has no earlier sample, so it returns whether the process is
+   * runnable.
    */
   isStarved(): boolean {
     const now = readSample(this.#pid);

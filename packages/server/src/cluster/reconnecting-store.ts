@@ -38,7 +38,7 @@ export class ReconnectingStore implements Store {
     for (const listener of this.#listeners) listener();
   }
 
-  /** Calls `listener` after each `connect`. Returns a function that removes it. */
+  /** Calls `listener` after each `connect`. Returns a function that removes the listener. */
   onReady(listener: () => void): () => void {
     this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);
@@ -115,14 +115,17 @@ export class ReconnectingStore implements Store {
     await this.#current?.close();
   }
 
-  /** Rejects if no store process is connected. */
+  /** Passes the current store to `call`. Rejects if no store process is connected. */
   async #withStore<T>(call: (store: RemoteStore) => Promise<T>): Promise<T> {
     if (this.#current === undefined) throw notConnected();
     return call(this.#current);
   }
 }
 
-/** Returns the error of a call that was not sent. With `notDone`, a receipt stays unused. */
+/**
+ * Returns the error for a call that was not sent. Because of `notDone`, the receipt of such a call
+ * is not marked as used.
+ */
 const notConnected = (): SluiceError =>
   Object.assign(new SluiceError('ERR_STORE_UNAVAILABLE', 'The store process is not running'), {
     notDone: true,

@@ -33,7 +33,10 @@ import { formatLine, ProtocolError, readLines, ValueReader } from './lines.ts';
 import { isOperationError, KIND, MAX_LIMITS } from './operations.ts';
 import { PolicyNumbers } from './policy-numbers.ts';
 
-/** A line of this many values is sent before the turn ends: a long line delays other workers. */
+/**
+ * If a line has this many values, it is sent before the turn of the event loop ends. Other workers
+ * wait while the store process handles a long line.
+ */
 const LONG_LINE_VALUES = 8192;
 /** Maximum number of operations in flight. */
 const MAX_WAITING = 100_000;
@@ -68,12 +71,12 @@ export class RemoteStore implements Store {
   #values: unknown[] = [];
   /** Operations in the line that is being built. */
   #operations: Operation[] = [];
-  /** `nowMs` of the operations in the line that is being built; undefined if callers set none. */
+  /** The time that callers have set for the operations of the line that is being built. */
   #givenMs: number | undefined = undefined;
   #isScheduled = false;
   /** Lines without a reply yet. Replies arrive in this order. */
   readonly #sent: SentLine[] = [];
-  /** Number of operations of the oldest line whose results have been read. */
+  /** Number of operations of the oldest sent line that have received their results. */
   #completed = 0;
   /** Number of operations in flight. */
   #waiting = 0;
@@ -96,17 +99,17 @@ export class RemoteStore implements Store {
     channel.on('close', () => this.#fail(new Error('the channel was closed')));
   }
 
-  /** Number of keys in the last reply. */
+  /** Number of keys in the store, from the last reply. */
   get size(): number {
     return this.#size;
   }
 
-  /** Number of evicted keys in the last reply. */
+  /** Number of evicted keys, from the last reply. */
   get evicted(): number {
     return this.#evicted;
   }
 
-  /** Number of guaranteed keys in the last reply; undefined before the first reply. */
+  /** `Store.guaranteedKeys`, from the last reply; undefined before the first reply. */
   get guaranteedKeys(): number | undefined {
     return this.#guaranteedKeys;
   }

@@ -39,7 +39,7 @@ export class SharedState {
   ) {}
 
   static async open({ settings, log, config, load }: SharedStateOptions): Promise<SharedState> {
-    // This service makes no decisions. It validates configurations and changes for the workers.
+    // This decision service decides no checks. It only validates configurations and changes.
     const decisionService = new DecisionService(memoryStore({ maxKeys: 1 }));
     // Each worker reads the certificates itself. The supervisor only validates them.
     const certificates = await Certificates.open(settings);
@@ -110,7 +110,9 @@ function catchError(change: () => void): Error | undefined {
   }
 }
 
-/** Parses a change. Checks only the types of its fields, because `Overrides` validates them. */
+/**
+ * Parses a change. Checks only the types of the fields, because `Overrides` validates their values.
+ */
 export function parseOverrideChange(body: unknown): OverrideChange {
   const { policy, key, override } = isRecord(body) ? body : {};
   const isValid = typeof policy === 'string' && typeof key === 'string';
@@ -121,7 +123,10 @@ export function parseOverrideChange(body: unknown): OverrideChange {
   return { policy, key, ...(found !== undefined && { override: found }) };
 }
 
-/** Returns an override without `source`: all overrides sent between processes are from the API. */
+/**
+ * Returns an override without `source`: processes send each other only overrides that were set
+ * through the API.
+ */
 export function withoutSource(
   override: OverrideConfig & { readonly source?: string },
 ): OverrideConfig {

@@ -75,7 +75,7 @@ export class StoreProcessPair implements Pick<Store, 'size' | 'evicted' | 'guara
     return this.#state.guaranteedKeys;
   }
 
-  /** Connects a worker that is being started to the active store process. */
+  /** Gives a worker that is being started a channel to the active store process. */
   connect({ slot, storeChannel }: WorkerHandle): void {
     const { child } = this.#active;
     // If there is no active process, the next one is created with a channel to each worker.
@@ -112,7 +112,7 @@ export class StoreProcessPair implements Pick<Store, 'size' | 'evicted' | 'guara
     if (this.#standby.child === undefined) this.#standby.fillAfter(STANDBY_PAUSE_MS);
   }
 
-  /** Starts no further store process. */
+  /** From now on, the pair starts no store processes. */
   close(): void {
     this.#standby.close();
     this.#active.close();

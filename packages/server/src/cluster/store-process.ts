@@ -1,8 +1,8 @@
 /**
- * The store process as seen by the supervisor, which runs this code. The store process holds the
- * counters of the embedded store and decides for all workers; each worker has a channel to it. The
- * supervisor opens the store, connects new workers and receives heartbeats. `Child` describes what
- * happens if the process hangs or exits.
+ * Runs in the supervisor: represents one store process. The store process holds the counters of the
+ * embedded store and decides for all workers; each worker has a channel to it. The supervisor opens
+ * the store, connects new workers and receives heartbeats. `Child` describes what happens if the
+ * process hangs or exits.
  */
 import type { Duplex } from 'node:stream';
 import { fileURLToPath } from 'node:url';
@@ -13,7 +13,7 @@ import { CALL_TIMEOUT_MS, type StoreParameters, storeChannelFd } from './message
 
 const PROGRAM = fileURLToPath(new URL('./store-main.js', import.meta.url));
 
-/** Sizes of the store at its last heartbeat. */
+/** Sizes of the store, from the last heartbeat of its process. */
 export interface StoreState {
   readonly size: number;
   readonly evicted: number;
@@ -34,9 +34,9 @@ export class StoreProcess extends Child {
 
   constructor(options: StoreProcessOptions) {
     const channels = Array(options.slots).fill('pipe');
-    // The process logs nothing, so its standard output is ignored. If it inherited a pipe, Node
-    // would make the pipe blocking for the supervisor too. The supervisor would then hang if the
-    // reader of the pipe stopped reading.
+    // The process logs nothing, so its standard output is ignored. If the process inherited the
+    // supervisor's output and that were a pipe, Node would make the pipe blocking for the
+    // supervisor too. The supervisor would then hang if the reader of the pipe stopped reading.
     super(PROGRAM, [], ['ignore', 'ignore', 'pipe', 'ipc', ...channels]);
     this.process.stderr?.pipe(process.stderr, { end: false });
     this.#options = options;
@@ -54,7 +54,10 @@ export class StoreProcess extends Child {
     this.markServing();
   }
 
-  /** Returns the worker's end of a channel that the process was started with. */
+  /**
+   * Returns the worker's end of the channel that was created for this slot when the process
+   * started.
+   */
   channel(slot: number): Duplex {
     return this.stdio(storeChannelFd(slot));
   }
@@ -64,8 +67,8 @@ export class StoreProcess extends Child {
     this.pass({ kind: 'channel', worker }, channel);
   }
 
-  protected override received(message: unknown): void {
-    super.received(message);
+  protected override onMessage(message: unknown): void {
+    super.onMessage(message);
     if (isHeartbeat(message)) {
       const { size, evicted, guaranteedKeys } = message as unknown as StoreState;
       if (size !== undefined) this.#options.onState({ size, evicted, guaranteedKeys });

@@ -1,9 +1,10 @@
 /**
- * Runs in the store process: executes the operations of all workers in the order of arrival, by the
- * clock of this process, and replies to each line. A line is one JSON list of operations (see
- * `operations.ts`). The whole line is parsed before its first operation runs. A malformed line
- * closes the worker's channel. An invalid key, cost or limit fails only its own operation. If a
- * worker exits, its channel is closed and the other workers are served as before.
+ * Runs in the store process: executes the operations of all workers in the order of arrival and
+ * replies to each line. The clock of this process sets the time. A line is one JSON list of
+ * operations (see `operations.ts`). The whole line is parsed before its first operation runs. If a
+ * line is malformed, the worker's channel is closed. If a key, cost or limit is invalid, only its
+ * operation fails. If a worker exits, its channel is closed and the other workers are served as
+ * before.
  */
 import type { Duplex } from 'node:stream';
 import {
@@ -297,7 +298,7 @@ function addResult(
   nowMs: number,
 ): void {
   if (id !== undefined) results.push(result.client ?? '');
-  // For a single limit, avoids the list that the getter `result.limits` creates.
+  // For a single limit, `[result]` avoids the getter `result.limits`, which is slower.
   const all = limits.length === 1 ? [result] : result.limits;
   for (let at = 0; at < all.length; at++) {
     const { limit, retryAfterMs, remaining, resetAfterMs, atMs, fence, blockedUntilMs } = all[at];

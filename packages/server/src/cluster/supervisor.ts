@@ -28,9 +28,10 @@ import { type LogLineWriter, WorkerHandle } from './worker-handle.ts';
 /** Maximum time for which a shutdown still accepts connections from the backlog. */
 const MAX_ACCEPT_MS = 1000;
 
+/** Options of `serveWithWorkers`. */
 export interface WorkersOptions extends SharedStateOptions {
   readonly settings: Settings;
-  /** Receives the log lines of the workers. Default: workers write to standard output. */
+  /** Receives the log lines of the workers. Default: the workers write to standard output. */
   readonly logTo?: LogLineWriter;
 }
 
@@ -49,7 +50,7 @@ export class Supervisor {
   #listeners: Listeners = {};
   /** Settles when the running reload is complete. */
   #reloading: Promise<unknown> = Promise.resolve();
-  /** The reload after the running one. All calls during the running reload share it. */
+  /** The reload that starts after the running one. All calls during the running reload share it. */
   #nextReload: Promise<ReloadOutcome> | undefined = undefined;
   /** Whether the next reload is skipped if the files have not changed. */
   #isNextIfChanged = true;
@@ -74,7 +75,10 @@ export class Supervisor {
     this.#evictionLog = new EvictionLog(log, this.#store);
   }
 
-  /** Resolves when all workers serve. If a process cannot start, kills all and rejects. */
+  /**
+   * Starts all processes. Resolves when all workers serve. If one process cannot start, kills all
+   * processes and rejects.
+   */
   static async start(options: WorkersOptions): Promise<Supervisor> {
     const sharedState = await SharedState.open(options);
     const supervisor = new Supervisor(options, sharedState);
@@ -86,7 +90,7 @@ export class Supervisor {
       throw error;
     }
     supervisor.#evictionLog?.start();
-    supervisor.#metrics.start(() => supervisor.#responsive);
+    supervisor.#metrics.start(() => supervisor.#responsiveWorkers);
     return supervisor;
   }
 
@@ -118,8 +122,8 @@ export class Supervisor {
     return this.#slots.flatMap(({ child }) => child ?? []);
   }
 
-  /** Serving workers whose last heartbeat is not overdue. */
-  get #responsive(): readonly WorkerHandle[] {
+  /** Serving workers that sent a heartbeat within `SUSPECT_MS`. */
+  get #responsiveWorkers(): readonly WorkerHandle[] {
     return this.#workers.filter(({ isResponsive }) => isResponsive);
   }
 
@@ -152,7 +156,7 @@ export class Supervisor {
     }
   }
 
-  /** Creates the slot that starts a worker, and its replacement if the worker exits. */
+  /** Returns a slot. The slot starts a worker and, if that worker exits, starts another one. */
   #slotFor(slot: number): ProcessSlot<WorkerHandle> {
     return new ProcessSlot<WorkerHandle>({
       name: 'worker',
@@ -191,7 +195,9 @@ export class Supervisor {
     return worker;
   }
 
-  /** Reads the files once for all workers. If a file is invalid, the old configuration stays. */
+  /**
+   * Reads the files once for all workers. If a file is invalid, the old configuration stays in use.
+   */
   async reload(options: ReloadOptions = {}): Promise<ReloadReport> {
     const outcome = await this.#reload(options);
     return { ok: outcome.problems.length === 0, ...outcome };
@@ -216,10 +222,13 @@ export class Supervisor {
     return next;
   }
 
-  /** Sends a change to all workers. Rejects if the change itself was rejected. */
+  /**
+   * Sends the result of a change to all workers. Rejects if the shared state rejected the change.
+   */
   async #publish(name: ApiChangeName, { change, error }: AppliedChange): Promise<ApiChangeResult> {
-    // The change is also sent to the worker that made it. That worker may have applied changes of
-    // other workers in a different order.
+    // The worker that received the change through its API has already applied it, possibly in a
+    // different order relative to other workers' changes. Sending it again gives all workers the
+    // supervisor's order.
     await this.#sendToAll(name, ({ rpc }) => rpc.call(name, change, CALL_TIMEOUT_MS.change));
     if (error !== undefined) throw error;
     return { isSaved: await this.#sharedState.saved() };
@@ -227,8 +236,8 @@ export class Supervisor {
 
   /** Runs a query on all responsive workers. Leaves out workers that fail or time out. */
   async #gather(query: GroupQuery): Promise<readonly unknown[]> {
-    if (query.name === 'metrics') return this.#metrics.gather(this.#responsive);
-    const calls = this.#responsive.map(({ rpc }) =>
+    if (query.name === 'metrics') return this.#metrics.gather(this.#responsiveWorkers);
+    const calls = this.#responsiveWorkers.map(({ rpc }) =>
       rpc.call('query', query, CALL_TIMEOUT_MS.query),
     );
     const results = await Promise.allSettled(calls);
@@ -267,7 +276,7 @@ export class Supervisor {
     await this.#sharedState.close();
   }
 
-  /** Kills all processes. */
+  /** Kills all child processes. */
   kill(): void {
     this.#stopReplacing();
     this.#watchdog.stop();
@@ -285,7 +294,8 @@ export class Supervisor {
 
 /**
  * Returns the settings of one worker. Divides `localShare` and `logDenials`, which apply to the
- * whole service, by the number of workers. Removes the overrides file, which the supervisor writes.
+ * whole service, by the number of workers. Removes the setting `overridesFile`, because only the
+ * supervisor writes that file.
  */
 function workerSettings(settings: Settings): Settings {
   const { workers, localShare, logDenials } = settings;

@@ -1,8 +1,8 @@
 /**
- * A worker as seen by the supervisor, which runs this code. The supervisor sends the configuration,
- * changes and connections to the worker, which confirms each. A connection stays open in the
- * supervisor until the worker confirms it. If the worker exits before, another worker can serve the
- * connection. `Child` describes what happens if the worker hangs.
+ * Runs in the supervisor: represents one worker. The supervisor sends the configuration, changes
+ * and connections to the worker. The worker confirms each of them. A connection stays open in the
+ * supervisor until the worker confirms it. If the worker exits before that, another worker can
+ * serve the connection. `Child` describes what happens if the worker hangs.
  */
 import type { ChildProcess } from 'node:child_process';
 import { createInterface } from 'node:readline';
@@ -37,7 +37,7 @@ export interface WorkerHandleOptions {
   /** Number of the worker, from 1. Its replacement gets the same number. */
   readonly slot: number;
   readonly logTo: LogLineWriter | undefined;
-  /** Whether the service has a store process, which is the case without Redis. */
+  /** Whether the service has a store process. With Redis, it has none. */
   readonly hasStoreProcess: boolean;
   /** Called when the worker may be ready for another connection. */
   onReady(): void;
@@ -68,7 +68,7 @@ export class WorkerHandle extends Child implements ConnectionTarget {
     if (logTo !== undefined) forwardLines(this.process, logTo);
   }
 
-  /** The store process's end of the channel that the worker was started with. */
+  /** The store process's end of the channel that was created when the worker started. */
   get storeChannel(): Duplex {
     return this.stdio(STORE_FD);
   }
@@ -79,8 +79,8 @@ export class WorkerHandle extends Child implements ConnectionTarget {
   }
 
   /**
-   * Resolves when the worker serves. `config` and `parameters` are called right before their result
-   * is sent, so that the worker starts up to date.
+   * Resolves when the worker serves. `config` and `parameters` are called right before their
+   * results are sent, so the worker starts with the current state.
    */
   async start(config: () => Config, parameters: () => StartParameters): Promise<void> {
     await this.#inOrder(async () => {
@@ -112,7 +112,7 @@ export class WorkerHandle extends Child implements ConnectionTarget {
     return done;
   }
 
-  /** Whether the worker serves and its heartbeat is not overdue. */
+  /** Whether the worker serves and has sent a heartbeat within `SUSPECT_MS`. */
   get isResponsive(): boolean {
     return this.isServing && monotonicMs() - this.lastBeatMs < SUSPECT_MS;
   }
@@ -132,14 +132,14 @@ export class WorkerHandle extends Child implements ConnectionTarget {
     const id = this.#nextId++;
     this.#handedOver.set(id, { listener, socket, atMs: monotonicMs() });
     this.process.send({ kind: 'connection', listener, id }, socket, { keepOpen: true }, (error) => {
-      // Closes a connection that could not be sent. If the IPC channel is closed, the worker has
+      // Close a connection that could not be sent. If the IPC channel is closed, the worker has
       // exited, and `takeUnconfirmed` returns the connection for another worker.
       if (error !== null && this.process.connected) this.#confirm(id);
     });
   }
 
-  protected override received(message: unknown): void {
-    super.received(message);
+  protected override onMessage(message: unknown): void {
+    super.onMessage(message);
     if (!isRecord(message)) return;
     if (message.kind === 'received') this.#confirm(message.id as number);
     if (message.kind === 'alive' || message.kind === 'received') this.#onReady();
@@ -158,7 +158,10 @@ export class WorkerHandle extends Child implements ConnectionTarget {
     return all;
   }
 
-  /** Resolves when the worker has completed its requests and exited; kills it after a timeout. */
+  /**
+   * Stops the worker. Resolves when the worker has completed its requests and exited. Kills the
+   * worker after a timeout.
+   */
   async stop(drainMs: number): Promise<void> {
     const isServing = this.isServing;
     this.state = 'stopping';

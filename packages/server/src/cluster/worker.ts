@@ -53,8 +53,9 @@ class WorkerListeners implements ConnectionSource {
     this.#listeners = listeners;
     process.on('message', (message: unknown, socket: unknown) => {
       if (!isRecord(message) || message.kind !== 'connection') return;
-      // Confirms before it reads from the socket. If this worker exits before the confirmation, the
-      // supervisor hands the connection to another worker, which can still read all data.
+      // Confirm the connection before reading from the socket. If this worker exits before the
+      // confirmation, the supervisor hands the connection to another worker, which can still read
+      // all data.
       process.send?.({ kind: 'received', id: message.id }, () => {});
       if (!(socket instanceof Socket)) return;
       const receive = this.#receivers.get(message.listener);
@@ -78,7 +79,7 @@ class WorkerGroup implements ProcessGroup {
   readonly #handlers = new Map<string, (detail: unknown) => unknown>();
   #configuration: Configuration | undefined = undefined;
   #decisionService: DecisionService | undefined = undefined;
-  /** Outcomes of reloads that the supervisor has sent and `load` has not yet returned. */
+  /** Outcomes of reloads that the supervisor has sent and that `load` has not processed yet. */
   readonly #outcomes: (readonly [outcome: ReloadOutcome, config: Config])[] = [];
   #syncing: Promise<unknown> = Promise.resolve();
   isSaved: boolean;
@@ -149,7 +150,7 @@ class WorkerGroup implements ProcessGroup {
         this.isSaved = (result as ApiChangeResult).isSaved;
       });
     this.#syncing = Promise.all([this.#syncing.catch(() => {}), published]);
-    // `synced` reports the error.
+    // Avoids an unhandled rejection: `synced` reports the error.
     this.#syncing.catch(() => {});
   }
 
@@ -178,7 +179,7 @@ class WorkerGroup implements ProcessGroup {
     return config;
   };
 
-  /** Has the supervisor read the files and send the configuration to all workers. */
+  /** Calls the supervisor, which reads the files and sends the configuration to all workers. */
   async #reload(options: ReloadOptions): Promise<ReloadOutcome> {
     return (await this.#channel.call('reload', options, CALL_TIMEOUT_MS.reload)) as ReloadOutcome;
   }
@@ -252,7 +253,7 @@ class WorkerProcess {
     return this.#whenServing(() => this.#group!.configure(outcome, config));
   }
 
-  /** Returns the store process as a store, with the same failure policy as Redis. */
+  /** Returns a store that calls the store process. It has the same failure policy as Redis. */
   #storeProcess({ deadlineMs: givenMs, onFailure, localShare, ...settings }: Settings): OpenStore {
     const deadlineMs = Math.max(givenMs, MIN_DEADLINE_MS);
     const store = withFailurePolicy(this.#store, { deadlineMs, onFailure, localShare });
