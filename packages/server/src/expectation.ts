@@ -1,6 +1,7 @@
 /**
- * Describes what a zod schema accepts, for messages: "Expected `limit` to be an integer >= 1". The
- * text is derived from schemas of integers, enums and plain types. `expecting` sets it for others.
+ * Describes what a zod schema accepts, for messages: "Expected `limit` to be an integer >= 1". For
+ * integers, enums and plain types, the text is derived from the schema. For other schemas,
+ * `expecting` sets the text.
  */
 import { z } from 'zod';
 
@@ -23,7 +24,7 @@ export const expecting = <S extends z.ZodType>(
   return schema;
 };
 
-/** Returns what a schema accepts. */
+/** Returns the description of what a schema accepts. */
 export function expectationOf(schema: z.core.$ZodType): Expectation {
   return expectations.get(schema as z.ZodType) ?? { expected: derivedText(schema) };
 }
@@ -33,7 +34,7 @@ function derivedText(schema: z.core.$ZodType): string {
   if (schema instanceof z.ZodEnum) return choiceText(schema.options.map(String));
   if (schema instanceof z.ZodBoolean) return 'true or false';
   if (schema instanceof z.ZodArray) return 'a list';
-  // The first option of a union is the usual form.
+  // A union is described by its first option, which is the usual form.
   if (schema instanceof z.ZodUnion) return expectationOf(schema.options[0]).expected;
   return schema instanceof z.ZodString ? 'text' : 'a map';
 }
@@ -47,17 +48,17 @@ const MAX_CHOICES_SHOWN = 20;
 const MAX_SHOWN_LENGTH = 60;
 
 /** Returns the text, cut off after `maxLength` characters, for messages. */
-export const short = (text: string, maxLength = MAX_SHOWN_LENGTH): string =>
+export const shorten = (text: string, maxLength = MAX_SHOWN_LENGTH): string =>
   text.length > maxLength ? `${text.slice(0, maxLength)}…` : text;
 
 /** Returns `one of a, b, c`, with at most 20 choices. */
 export function choiceText(choices: readonly string[]): string {
-  const shown = choices.slice(0, MAX_CHOICES_SHOWN).map((choice) => short(choice));
+  const shown = choices.slice(0, MAX_CHOICES_SHOWN).map((choice) => shorten(choice));
   return `one of ${shown.join(', ')}${choices.length > MAX_CHOICES_SHOWN ? ', …' : ''}`;
 }
 
 /** Adds a parser to a schema. The input is invalid if the parser returns undefined. */
-export const parsedBy = <S extends z.ZodType, T>(
+export const withParser = <S extends z.ZodType, T>(
   schema: S,
   parse: (input: z.output<S>) => T | undefined,
 ) =>

@@ -1,9 +1,12 @@
-/** Schemas of setting values. They parse text (from flags and variables) and values of the file. */
+/**
+ * Schemas of setting values. They parse text (from flags and environment variables) and values of
+ * the configuration file.
+ */
 import { DURATION, durationMs } from 'sluice/engine';
 import { clientAddress } from 'sluice/http';
 import { z } from 'zod';
-import { expectationOf, expecting, parsedBy } from './expectation.ts';
-import { STORE_FORMS, STORE_PATTERN, storeProblem } from './stores/index.ts';
+import { expectationOf, expecting, withParser } from './expectation.ts';
+import { invalidStoreReason, STORE_PATTERN, STORE_SCHEMES } from './stores/index.ts';
 
 /** An address to listen on. */
 export interface Listen {
@@ -38,10 +41,10 @@ export const duration = expecting(
 const LISTEN = /^(?:(\[[\da-fA-F:.]+\]|[\w.-]*):)?(\d{1,5})$/;
 const port = z.int().min(0).max(65_535);
 
-/** `127.0.0.1:8080`, `[::1]:8080`, `:8080` for all addresses, or only a port, on 127.0.0.1. */
+/** `127.0.0.1:8080`, `[::1]:8080`, `:8080` for all addresses, or `8080` for 127.0.0.1. */
 export const listen = expecting(
   'an address such as 127.0.0.1:8080, [::1]:8080 or :8080',
-  parsedBy(z.union([port, z.string().regex(LISTEN)]), (given): Listen | undefined => {
+  withParser(z.union([port, z.string().regex(LISTEN)]), (given): Listen | undefined => {
     const [written, host, digits] = LISTEN.exec(String(given))!;
     if (Number(digits) > 65_535) return undefined;
     const name = host?.replace(/^\[|\]$/g, '');
@@ -89,14 +92,17 @@ const proxyCount = integer(1, 32);
 /** A number of proxies, or the networks of the proxies as a list or separated by commas. */
 export const proxies = expecting(
   'a number of proxies from 1 to 32, or networks such as 10.0.0.0/8, but not the whole internet',
-  z.union([z.int().min(1).max(32), parsedBy(text, proxiesOf), parsedBy(texts, networksOf)]),
+  z.union([z.int().min(1).max(32), withParser(text, proxiesOf), withParser(texts, networksOf)]),
 );
 
 function proxiesOf(written: string): number | readonly string[] | undefined {
   return proxyCount.safeParse(written).data ?? networksOf(split(written));
 }
 
-/** Returns undefined if the library rejects a network: invalid, or the whole internet. */
+/**
+ * Returns the networks; undefined if the library rejects one, because it is invalid or the whole
+ * internet.
+ */
 function networksOf(networks: readonly string[]): readonly string[] | undefined {
   try {
     clientAddress({ trustProxy: networks });
@@ -106,24 +112,27 @@ function networksOf(networks: readonly string[]): readonly string[] | undefined 
   }
 }
 
-const [EMBEDDED, ...URLS] = STORE_FORMS;
+const [EMBEDDED, ...URLS] = STORE_SCHEMES;
 export const storeUrl = expecting(
   `'${EMBEDDED}' or an address that begins with ${URLS.slice(0, -1).join(', ')} or ${URLS.at(-1)}`,
   z
     .string()
     .regex(STORE_PATTERN)
-    .refine((url) => storeProblem(url) === undefined),
+    .refine((url) => invalidStoreReason(url) === undefined),
 );
 
-/** Returns what is wrong with a store URL, without parts of the URL that may be a password. */
+/**
+ * Returns the part after "got " of the message about an invalid store URL. Contains no part of the
+ * URL that may be a password.
+ */
 export const storeHint = (given: unknown): string =>
-  typeof given === 'string' ? (storeProblem(given) ?? 'a store') : 'something else';
+  typeof given === 'string' ? (invalidStoreReason(given) ?? 'a store') : 'something else';
 
 const MIN_TOKEN_LENGTH = 16;
 
 /**
- * No control characters, because a header cannot contain them. No spaces at either end, because
- * parsers of headers and files remove them.
+ * The admin token. It has no control characters, because a header cannot contain them. It has no
+ * spaces at either end, because parsers of headers and files remove them.
  */
 export const token = expecting(
   `at least ${MIN_TOKEN_LENGTH} visible characters`,
@@ -133,7 +142,10 @@ export const token = expecting(
     .regex(/^[^\s\p{Cc}](?:\P{Cc}*[^\s\p{Cc}])?$/u),
 );
 
-/** Returns the part of an invalid token that may be shown: its length. */
+/**
+ * Returns the part after "got " of the message about an invalid token. Shows only the length of the
+ * token.
+ */
 export function tokenHint(given: unknown): string {
   if (typeof given !== 'string') return 'something else';
   if (given.length >= MIN_TOKEN_LENGTH) return `${given.length}, not all of them visible`;

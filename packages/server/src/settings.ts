@@ -29,7 +29,7 @@ import {
   tokenHint,
   webUrl,
 } from './setting-values.ts';
-import { DEFAULT_STORE, STORE_FORMS, storeKind } from './stores/index.ts';
+import { DEFAULT_STORE, STORE_SCHEMES, storeKind } from './stores/index.ts';
 
 export { isLoopback, type Listen, listenText, readListen };
 
@@ -40,7 +40,9 @@ interface Declaration<S extends z.ZodType> {
   /** An imperative or noun phrase. `setting` appends the choices and the default. */
   readonly help: string;
   readonly secret?: Secret;
-  /** Set for a setting that names the file, and therefore cannot be in the file. */
+  /**
+   * Set for the setting that names the configuration files, because it cannot be in these files.
+   */
   readonly notInFile?: true;
 }
 
@@ -107,7 +109,7 @@ export const SETTINGS = {
     schema: storeUrl,
     default: DEFAULT_STORE,
     value: 'url',
-    help: `Store for counters: ${STORE_FORMS.join(', ')}`,
+    help: `Store for counters: ${STORE_SCHEMES.join(', ')}`,
     secret: { hint: storeHint, redact: (url) => storeKind(url).redact(url) },
   }),
   prefix: setting({
@@ -228,7 +230,7 @@ export const SETTING_NAMES = Object.keys(SETTINGS) as readonly SettingName[];
 
 const kebab = (name: string): string => name.replace(/[A-Z]/g, (each) => `-${each.toLowerCase()}`);
 
-/** `deadlineMs` is `--deadline`, `SLUICE_DEADLINE` and, in the file, `deadline`. */
+/** The setting `deadlineMs` is `--deadline`, `SLUICE_DEADLINE` and, in the file, `deadline`. */
 const withoutUnit = (name: SettingName): string => name.replace(/Ms$/, '');
 export const flagOf = (name: SettingName): string => `--${kebab(withoutUnit(name))}`;
 export const variableOf = (name: SettingName): string =>
@@ -294,7 +296,8 @@ export function readSettings(
   return result;
 }
 
-const RANKS: readonly Source[] = ['default', 'file', 'environment', 'flag'];
+/** Sources of settings, lowest precedence first. */
+const PRECEDENCE: readonly Source[] = ['default', 'file', 'environment', 'flag'];
 
 /**
  * Returns the settings with the token of the token file. This token has the precedence of the
@@ -304,7 +307,7 @@ function withTokenOfFile(read: ReadSettings, problems: string[]): ReadSettings {
   const { settings, sources } = read;
   const { adminTokenFile: path } = settings;
   const { adminToken: ownSource, adminTokenFile: source } = sources;
-  if (path === undefined || RANKS.indexOf(source) < RANKS.indexOf(ownSource)) return read;
+  if (path === undefined || PRECEDENCE.indexOf(source) < PRECEDENCE.indexOf(ownSource)) return read;
   if (source === ownSource) {
     problems.push('Expected --admin-token or --admin-token-file, got both');
     return read;

@@ -1,15 +1,21 @@
-/** All declared policies by name: the entries of `policies`, and one for each limit of a domain. */
+/**
+ * All declared policies by name: the entries of `policies`, and one policy for each limit in an
+ * Envoy domain.
+ */
 import { choiceText } from '../expectation.ts';
 import { didYouMean } from './did-you-mean.ts';
 import type { PolicyConfig } from './model.ts';
 import type { CheckedPolicy } from './parse-policy.ts';
 import type { Value } from './value.ts';
 
-/** Maximum number of suggestions: each compares the unknown name with all declared names. */
+/**
+ * Maximum number of "did you mean" hints. For each hint, an unknown name is compared with all
+ * declared names.
+ */
 const MAX_SUGGESTIONS = 100;
 
 export class DeclaredPolicies {
-  /** The value is undefined for a policy that is declared, but invalid. */
+  /** Policies by name. The value is undefined if the declaration of the policy is invalid. */
   readonly #policies = new Map<string, CheckedPolicy | undefined>();
   #isComplete = true;
   #misses = 0;

@@ -4,7 +4,7 @@
  * of a message comes from the schema (`expectation.ts`).
  */
 import type { z } from 'zod';
-import { expectationOf, short } from '../expectation.ts';
+import { expectationOf, shorten } from '../expectation.ts';
 import { closestName, didYouMean } from './did-you-mean.ts';
 import { labelIn, quoted, type Value } from './value.ts';
 
@@ -14,13 +14,13 @@ type Optional<S extends Shape> = {
   [Name in keyof S]: undefined extends z.output<S[Name]> ? Name : never;
 }[keyof S];
 
-/** The output of an object schema, where null counts as missing. */
+/** The output of an object schema. A field whose value is null counts as missing. */
 export type Parsed<S extends Shape> = {
   readonly [Name in Exclude<keyof S, Optional<S>>]: Present<S[Name]>;
 } & { readonly [Name in Optional<S>]?: Present<S[Name]> };
 
-/** Returns the fields that are not undefined. */
-export const defined = <T extends object>(fields: T) =>
+/** Returns an object without the fields that are undefined. */
+export const withoutUndefined = <T extends object>(fields: T) =>
   Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as {
     [Name in keyof T]?: Exclude<T[Name], undefined>;
   };
@@ -55,8 +55,8 @@ function parse(value: Value, schema: z.core.$ZodType): unknown {
 }
 
 /**
- * Parses a value by the option for its kind. A union has at most one option for lists and one for
- * maps. Among several options for scalars, zod chooses.
+ * Parses a value by the option of the union that fits its kind (list, map or scalar). A union has
+ * at most one option for lists and one for maps. Among several options for scalars, zod chooses.
  */
 function parseUnion(
   value: Value,
@@ -68,8 +68,8 @@ function parseUnion(
     if (def.type === 'object' || def.type === 'record') return value.isMap;
     return !value.isList && !value.isMap;
   });
-  const isClear = candidates.length === 1;
-  return isClear ? parse(value, candidates[0]) : parseScalar(value, schema as z.ZodType);
+  const isUnambiguous = candidates.length === 1;
+  return isUnambiguous ? parse(value, candidates[0]) : parseScalar(value, schema as z.ZodType);
 }
 
 function parseScalar(value: Value, schema: z.ZodType): unknown {
@@ -79,7 +79,7 @@ function parseScalar(value: Value, schema: z.ZodType): unknown {
   if (success) return data;
   const isMisspelt = typeof given === 'string' && schema.def.type === 'enum';
   const hint = isMisspelt ? didYouMean(given, (schema as z.ZodEnum).options.map(String)) : '';
-  return invalid(value, expected, hint);
+  return reportInvalid(value, expected, hint);
 }
 
 function parseList(value: Value, schema: z.ZodArray): unknown {
@@ -110,7 +110,7 @@ export function itemsOf(
 type LengthCheck = z.core.$ZodCheckDef & { readonly minimum?: number; readonly maximum?: number };
 
 function parseRecord(value: Value, schema: z.ZodRecord): unknown {
-  if (!value.isMap) return invalid(value, expectationOf(schema).expected);
+  if (!value.isMap) return reportInvalid(value, expectationOf(schema).expected);
   const parsed = [...value.entries(labelIn(value.label))].map(([name, entry]) => {
     const result = parse(entry, schema.valueType);
     if ((schema.keyType as z.ZodType).safeParse(name).success) return [name, result];
@@ -125,13 +125,13 @@ const parseObject = (value: Value, schema: z.ZodObject): unknown =>
   fieldsOf(value, schema as z.ZodObject<Shape>)?.complete() ?? INVALID;
 
 /** Returns the schema of a field's value without `optional` and `nullable`. */
-function inner(schema: z.core.$ZodType): z.core.$ZodType {
+function unwrap(schema: z.core.$ZodType): z.core.$ZodType {
   const { def } = schema as z.ZodType;
   const isWrapper = def.type === 'optional' || def.type === 'nullable';
-  return isWrapper ? inner((def as z.core.$ZodOptionalDef).innerType) : schema;
+  return isWrapper ? unwrap((def as z.core.$ZodOptionalDef).innerType) : schema;
 }
 
-function invalid(value: Value, expected: string, hint?: string): typeof INVALID {
+function reportInvalid(value: Value, expected: string, hint?: string): typeof INVALID {
   value.expected(expected, hint);
   return INVALID;
 }
@@ -153,7 +153,9 @@ export class Fields<S extends Shape> {
   readonly #shape: S;
   readonly #owner: string;
   readonly #values: Map<string, Value>;
-  /** Fields for which an unknown key is probably a misspelling. Not reported as missing. */
+  /**
+   * Fields that are absent, probably because a key is misspelt. They are not reported as missing.
+   */
   readonly #misspelt = new Set<string>();
   #isValid = true;
 
@@ -171,7 +173,7 @@ export class Fields<S extends Shape> {
   #rejectUnknown(name: string, value: Value): void {
     const known = Object.keys(this.#shape);
     const where = this.#owner === '' ? '' : ` in ${this.#owner}`;
-    const got = `\`${short(name)}\`${didYouMean(name, known)}`;
+    const got = `\`${shorten(name)}\`${didYouMean(name, known)}`;
     value.reportKey(`Expected only ${known.join(', ')}${where}, got ${got}`);
     this.#misspelt.add(closestName(name, known) ?? '');
     this.#isValid = false;
@@ -200,7 +202,8 @@ export class Fields<S extends Shape> {
   require<Name extends keyof S & string>(name: Name): Present<S[Name]> | undefined {
     const value = this.at(name);
     if (!value.isMissing) return this.read(name);
-    if (!this.#misspelt.has(name)) value.expected(expectationOf(inner(this.#shape[name])).expected);
+    if (!this.#misspelt.has(name))
+      value.expected(expectationOf(unwrap(this.#shape[name])).expected);
     this.#isValid = false;
     return undefined;
   }
@@ -211,7 +214,7 @@ export class Fields<S extends Shape> {
     const value = this.at(name);
     const isOptional = schema.def.type === 'optional';
     if (value.isMissing && (isOptional || this.#misspelt.has(name))) return [];
-    const items = itemsOf(value, inner(schema) as z.ZodArray, labelOf);
+    const items = itemsOf(value, unwrap(schema) as z.ZodArray, labelOf);
     if (items === undefined) this.#isValid = false;
     return items ?? [];
   }
@@ -220,7 +223,7 @@ export class Fields<S extends Shape> {
   entries(name: keyof S & string, labelOf: (name: string) => string): Map<string, Value> {
     const value = this.at(name);
     if (!value.isMap && !value.isMissing) {
-      value.expected(expectationOf(inner(this.#shape[name])).expected);
+      value.expected(expectationOf(unwrap(this.#shape[name])).expected);
     }
     return value.entries(labelOf);
   }

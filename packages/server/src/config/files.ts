@@ -1,5 +1,5 @@
 /**
- * Reads configuration files as bytes, with a fingerprint of exactly these bytes. If a file changes
+ * Reads configuration files as bytes and computes a fingerprint of these bytes. If a file changes
  * while it is parsed, the next fingerprint differs. Reading has a deadline. If the file system does
  * not respond, repeated reads block at most one of the four threads that Node has for files.
  */
@@ -33,8 +33,8 @@ export interface ReadOptions {
   readonly readFile?: (path: string, maxBytes: number) => Promise<Uint8Array>;
 }
 
-/** Pending reads that missed their deadline, by their paths. */
-const unresponsive = new Map<string, Promise<unknown>>();
+/** Reads that have missed their deadline and are still pending, by the list of their paths. */
+const overdueReads = new Map<string, Promise<unknown>>();
 
 /** Reads files, and the `*.yaml` and `*.yml` of folders in order of their names. Never rejects. */
 export async function readConfigFiles(
@@ -42,16 +42,16 @@ export async function readConfigFiles(
   { deadlineMs = READ_DEADLINE_MS, readFile = readRegularFile }: ReadOptions = {},
 ): Promise<ConfigFiles> {
   const id = JSON.stringify(paths);
-  const pending = unresponsive.get(id);
+  const pending = overdueReads.get(id);
   if (pending !== undefined) {
     await withTimeout(deadlineMs, pending);
-    if (unresponsive.get(id) === pending) return timedOut(paths, deadlineMs);
+    if (overdueReads.get(id) === pending) return timedOut(paths, deadlineMs);
   }
   const reading = readAll(paths, readFile);
   const read = await withTimeout(deadlineMs, reading);
   if (read !== undefined) return read;
-  unresponsive.set(id, reading);
-  void reading.then(() => unresponsive.delete(id));
+  overdueReads.set(id, reading);
+  void reading.then(() => overdueReads.delete(id));
   return timedOut(paths, deadlineMs);
 }
 

@@ -24,9 +24,8 @@ const FIELDS = ['path', 'method', 'host', 'headers'] as const satisfies (keyof R
 
 /**
  * Returns the limits with client-chosen keys for which no limit by address applies to the same
- * requests. Such a limit can be in the same rule, or in a rule for all requests. A rule for all
- * requests counts if it is earlier and has `continue`, or if it is later and this rule has
- * `continue`.
+ * requests. The limit by address can be in the same rule, or in a rule for all requests that also
+ * applies: an earlier rule with `continue`, or a later rule if this rule has `continue`.
  */
 export function unguardedLimits(rules: readonly RuleConfig[]): readonly RuleLimit[] {
   const requests = rules.filter(({ match }) => match.kind === 'request');

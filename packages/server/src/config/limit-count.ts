@@ -1,16 +1,16 @@
 /**
  * Finds requests and descriptors to which rules with `continue` apply more limits than a check can
  * have. For each rule, constructs an example request that matches the rule, and applies all rules
- * to it from the top. Properties that are still open, such as the method, are set so that more
- * rules match.
+ * to it from the top. A property that no rule has determined yet, such as the method, is open. If a
+ * rule requires a value for it, the property gets this value, so that more rules match.
  */
 import { MAX_LIMITS } from 'sluice/engine';
 import { matchesWildcard } from '../wildcard.ts';
 import type { DescriptorMatch, RequestMatch, RuleConfig } from './model.ts';
 
 /**
- * Maximum number of comparisons, about 50 ms. With more, nothing is found here, and a request with
- * too many limits is rejected when it arrives.
+ * Maximum number of comparisons, which take about 50 ms. If more would be needed, the search ends
+ * without a result. A request with too many limits is then rejected when it arrives.
  */
 const MAX_STEPS = 100_000;
 
@@ -32,7 +32,7 @@ export function ruleWithTooManyLimits(rules: readonly RuleConfig[]): RuleConfig 
     steps += rules.length;
     if (steps > MAX_STEPS) return undefined;
     const group = rules.filter((_, other) => groups[other] === groups[at]);
-    const found = applyRules(group, extended(new Map(), match) ?? new Map());
+    const found = applyRules(group, extend(new Map(), match) ?? new Map());
     if (found !== undefined) return found;
   }
   return undefined;
@@ -44,14 +44,18 @@ const groupOf = (match: RequestMatch | DescriptorMatch): string =>
     ? ''
     : JSON.stringify([match.domain, ...Object.keys(match.entries).sort()]);
 
-/** Returns the rule at which the example has too many limits. */
+/**
+ * Applies rules to an example. Returns the rule with which the example exceeds the maximum number
+ * of limits; undefined if it stays within the maximum.
+ */
 function applyRules(rules: readonly RuleConfig[], start: Example): RuleConfig | undefined {
   let example = start;
   const limits = new Set<string>();
   for (const rule of rules) {
-    const next = extended(example, rule.match);
+    const next = extend(example, rule.match);
     if (next === undefined) continue;
-    // A rule without `continue` would end the search, so open properties are set not to match it.
+    // A rule without `continue` would end the search. If it requires a value for an open property,
+    // assume that the property has another value.
     if (!rule.goOn && next.size > example.size) continue;
     example = next;
     for (const { policy, key } of rule.limits) limits.add(JSON.stringify([policy, key]));
@@ -62,10 +66,10 @@ function applyRules(rules: readonly RuleConfig[], start: Example): RuleConfig | 
 }
 
 /**
- * Returns the example with the open properties that a match requires. Returns undefined if the
- * example has a property that does not match.
+ * Returns the example with values for the open properties that a match requires. Returns undefined
+ * if the example has a property that does not match.
  */
-function extended(example: Example, match: RequestMatch | DescriptorMatch): Example | undefined {
+function extend(example: Example, match: RequestMatch | DescriptorMatch): Example | undefined {
   const missing: [string, string][] = [];
   for (const [name, patterns] of requirementsOf(match)) {
     const value = example.get(name);

@@ -15,8 +15,8 @@ const PROGRAM = new URL('./load-thread.js', import.meta.url);
 const IDLE_MS = 10_000;
 
 /**
- * The first message has the fingerprint, and the problems if there are any. Each later message has
- * a slice, except the last one.
+ * A message from the thread. The first message has the fingerprint, and the problems if there are
+ * any. Each later message has a slice, except the last one.
  */
 interface Message {
   readonly fingerprint?: string;
@@ -40,10 +40,10 @@ export async function loadConfigInThread(paths: readonly string[]): Promise<Conf
   thread.ref();
   try {
     const config = await load(thread, paths);
-    keep(thread);
+    keepIdle(thread);
     return config;
   } catch (error) {
-    if (error instanceof ConfigError) keep(thread);
+    if (error instanceof ConfigError) keepIdle(thread);
     else void thread.terminate();
     throw error;
   }
@@ -60,7 +60,7 @@ function newThread(): Worker {
   return thread.on('error', discard).on('exit', discard);
 }
 
-function keep(thread: Worker): void {
+function keepIdle(thread: Worker): void {
   if (idle !== undefined) {
     void thread.terminate();
     return;

@@ -1,6 +1,6 @@
 /** Reads the entries of a YAML map. Merges the maps of `<<` keys and reports repeated keys. */
 import { isMap, isScalar, isSeq, type Node, type Scalar, type YAMLMap } from 'yaml';
-import { short } from '../expectation.ts';
+import { shorten } from '../expectation.ts';
 import { type Source, startOf } from './source.ts';
 
 export interface MapEntry {
@@ -25,7 +25,7 @@ function collect(
   const own = new Set<string>();
   const merged: unknown[] = [];
   for (const { key, value } of map.items) {
-    const keyNode = source.resolved(key, level);
+    const keyNode = source.resolve(key, level);
     const at = startOf(key as Node | null);
     if (keyNode !== null && !isScalar(keyNode)) {
       source.report(at, 'Expected a key to be text, got something else');
@@ -36,7 +36,7 @@ function collect(
       merged.push(value);
       continue;
     }
-    if (own.has(name)) source.report(at, `Expected \`${short(name)}\` once, got it again`);
+    if (own.has(name)) source.report(at, `Expected \`${shorten(name)}\` once, got it again`);
     own.add(name);
     if (!entries.has(name)) entries.set(name, { at, value });
   }
@@ -49,7 +49,7 @@ function merge(
   entries: Map<string, MapEntry>,
   level: number,
 ): void {
-  const node = source.resolved(value, level);
+  const node = source.resolve(value, level);
   if (isMap(node)) collect(source, node, entries, level);
   else if (isSeq(node)) {
     for (const item of node.items) merge(source, item, entries, level + 1);

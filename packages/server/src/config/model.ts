@@ -1,13 +1,16 @@
 /**
- * The parsed configuration: validated plain data in one form, for Sluice's own files and those of
- * envoyproxy/ratelimit.
+ * The parsed configuration: validated plain data. Sluice's own files and files of
+ * envoyproxy/ratelimit result in the same types.
  */
 import type { PolicyOptions } from 'sluice';
 
-/** A policy. Counters belong to its name, so they survive a change of the limit. */
+/**
+ * A policy. Counters are identified by the policy's name, algorithm and window, so they survive a
+ * change of the limit.
+ */
 export interface PolicyConfig {
   readonly name: string;
-  /** The limit is always a number, because limits of single keys are overrides. */
+  /** The limit is a number, not a function of the key: limits of single keys are overrides. */
   readonly options: PolicyOptions & ({ readonly limit: number } | { readonly concurrency: number });
   /** Shadow mode: decisions are reported, but not enforced. */
   readonly shadow: boolean;
@@ -51,7 +54,7 @@ export interface RequestMatch {
   readonly caseSensitive?: true;
   readonly method?: readonly string[];
   readonly host?: readonly string[];
-  /** By lower-case name; `*` matches any value. */
+  /** Patterns for header values, by header name in lower case. `*` matches any value. */
   readonly headers?: Readonly<Record<string, string>>;
 }
 
@@ -62,23 +65,26 @@ export interface DescriptorMatch {
   readonly entries: Readonly<Record<string, string>>;
 }
 
-/** A rule. The first rule that matches applies. If it has `goOn`, later rules can apply as well. */
+/**
+ * A rule. The first rule that matches a request applies. If that rule has `goOn`, later rules can
+ * apply as well.
+ */
 export interface RuleConfig {
   readonly name: string;
   readonly match: RequestMatch | DescriptorMatch;
-  /** Decided atomically: all limits are charged, or none. An empty list means unlimited. */
+  /** The limits are checked atomically: all are charged, or none. An empty list means unlimited. */
   readonly limits: readonly RuleLimit[];
   /** Whether later rules add their limits: `continue` in the file. */
   readonly goOn: boolean;
 }
 
 /**
- * Maximum limit of an override. Entries of a sliding log have 32 bits, unless the limit of the
+ * Maximum limit of an override. A sliding log stores counts in 32 bits, unless the limit of its
  * policy needs more.
  */
 export const MAX_OVERRIDE = 2 ** 31 - 1;
 
-/** The limit of one key, or of all keys that a pattern with `*` matches. */
+/** An override: the limit of one key, or of all keys that a pattern with `*` matches. */
 export interface OverrideConfig {
   readonly policy: string;
   readonly key: string;
@@ -108,8 +114,9 @@ export interface DescriptorConfig {
 }
 
 interface NamedLimit {
-  /** The name by which `replaces` of other limits refers to this limit. */
+  /** The name of this limit in the `replaces` lists of other limits. */
   readonly name?: string;
+  /** Names of limits that do not apply to a request if this limit applies. */
   readonly replaces: readonly string[];
 }
 
@@ -120,20 +127,20 @@ interface EnforcedLimit extends NamedLimit {
 }
 
 /**
- * The limit of a descriptor. `requests_per_unit: 0` becomes `blocked`, which is decided without the
- * store, because the library has no limit of 0.
+ * The limit of a descriptor. A limit with `requests_per_unit: 0` becomes `blocked`: its requests
+ * are denied without a call of the store, because the library has no limit of 0.
  */
 export type DescriptorLimit =
   | (NamedLimit & { readonly unlimited: true })
   | (EnforcedLimit & {
       readonly blocked?: false;
-      /** The name among `policies`. */
+      /** The name of a policy in `Config.policies`. */
       readonly policy: string;
     })
   | (EnforcedLimit & {
       /** All requests are denied, including requests of cost 0. */
       readonly blocked: true;
-      /** A name for reports only. It is not among `policies`. */
+      /** A name for reports only. `Config.policies` does not contain it. */
       readonly policy: string;
       readonly windowMs: number;
       readonly shadow: boolean;
@@ -149,11 +156,13 @@ export interface Config {
   readonly overrides: readonly OverrideConfig[];
   /** Warnings about valid values that are probably mistakes, such as keys that clients choose. */
   readonly warnings: readonly ConfigProblem[];
-  /** Settings in the file, by their names in `settings.ts`, as written. */
+  /**
+   * Settings of the file, by their names in `settings.ts`, with the values as written in the file.
+   */
   readonly settings: Readonly<Record<string, unknown>>;
 }
 
-/** A problem at a position. Line and column start at 1. */
+/** A problem and its position in a file. Line and column start at 1. */
 export interface ConfigProblem {
   readonly file: string;
   readonly line: number;
@@ -162,11 +171,14 @@ export interface ConfigProblem {
   readonly message: string;
 }
 
-/** Returns `sluice.yaml:3:5: Expected ...`. */
+/** Returns a problem as text: `sluice.yaml:3:5: Expected ...`. */
 export const problemText = ({ file, line, column, message }: ConfigProblem): string =>
   `${file}:${line}:${column}: ${message}`;
 
-/** Thrown with all problems of the files. The configuration in use is unchanged. */
+/**
+ * Thrown if the files have problems; contains all of them. The configuration in use stays
+ * unchanged.
+ */
 export class ConfigError extends Error {
   constructor(readonly problems: readonly ConfigProblem[]) {
     super(problems.map(problemText).join('\n'));

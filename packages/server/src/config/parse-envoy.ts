@@ -4,11 +4,11 @@
  * envoyproxy/ratelimit.
  */
 import { createHash } from 'node:crypto';
-import { short } from '../expectation.ts';
+import { shorten } from '../expectation.ts';
 import type { DeclaredPolicies } from './declared-policies.ts';
-import { defined, type Fields, fieldsOf } from './fields.ts';
+import { type Fields, fieldsOf, withoutUndefined } from './fields.ts';
 import type { DescriptorConfig, DescriptorLimit, DomainConfig } from './model.ts';
-import { checkedPolicy, isPolicyName, type Places } from './parse-policy.ts';
+import { checkedPolicy, isPolicyName, type OptionLocator } from './parse-policy.ts';
 import { descriptor, domain, rateLimit } from './schema.ts';
 import { labelIn, type Value } from './value.ts';
 
@@ -17,24 +17,27 @@ type LimitFields = Fields<(typeof rateLimit)['shape']>;
 
 export class DomainParser {
   readonly #policies: DeclaredPolicies;
-  /** The file of each domain. */
+  /** The file that declares each domain, by the domain's name. */
   readonly #files = new Map<string, string>();
 
   constructor(policies: DeclaredPolicies) {
     this.#policies = policies;
   }
 
-  /** Parses a domain: a whole file, where `owner` is empty, or an entry of `domains`. */
+  /**
+   * Parses a domain, which is an entry of `domains` or a whole file. For a whole file, `owner` is
+   * ''.
+   */
   parse(value: Value, file: string, owner?: string): DomainConfig | undefined {
     const fields = fieldsOf(value, domain, owner);
     if (fields === undefined) return undefined;
     const name = fields.read('domain');
     const other = name === undefined ? undefined : this.#files.get(name);
     if (other !== undefined) {
-      const what = `domain \`${short(name!)}\` once`;
+      const what = `domain \`${shorten(name!)}\` once`;
       fields.at('domain').report(`Expected ${what}, got it again; it is in ${other}`);
     } else if (name !== undefined) this.#files.set(name, file);
-    const label = name === undefined ? 'the domain' : `domain \`${short(name)}\``;
+    const label = name === undefined ? 'the domain' : `domain \`${shorten(name)}\``;
     const items = fields.items('descriptors', descriptorIn(label));
     const descriptors = this.#descriptors(items, name ?? '');
     return name === undefined ? undefined : { domain: name, descriptors };
@@ -45,7 +48,10 @@ export class DomainParser {
     return items.flatMap((item) => this.#descriptor(item, path, seen) ?? []);
   }
 
-  /** Parses a descriptor. `seen` has the keys and values of earlier descriptors in the list. */
+  /**
+   * Parses a descriptor. `seen` contains the keys and values of earlier descriptors in the same
+   * list.
+   */
   #descriptor(item: Value, parentPath: string, seen: Set<string>): DescriptorConfig | undefined {
     const fields = fieldsOf(item, descriptor);
     const key = fields?.read('key');
@@ -54,7 +60,7 @@ export class DomainParser {
     if (fields === undefined || key === undefined) return undefined;
     const step = value === undefined ? key : `${key}_${value}`;
     const path = `${parentPath}.${step}`;
-    const owner = `descriptor \`${short(path, MAX_PATH_SHOWN_LENGTH)}\``;
+    const owner = `descriptor \`${shorten(path, MAX_PATH_SHOWN_LENGTH)}\``;
     if (seen.has(step)) {
       return void fields.at('key').report(`Expected ${owner} once in its list, got it again`);
     }
@@ -69,7 +75,7 @@ export class DomainParser {
     const metadata = fields.read('metadata');
     return {
       key,
-      ...defined({ value, shared: shared || undefined, limit, metadata }),
+      ...withoutUndefined({ value, shared: shared || undefined, limit, metadata }),
       descriptors: this.#descriptors(fields.items('descriptors', descriptorIn(owner)), path),
     };
   }
@@ -85,7 +91,7 @@ export class DomainParser {
     const fields = value.isMissing ? undefined : fieldsOf(value, rateLimit, owner);
     if (fields === undefined) return undefined;
     const { unlimited, name: ownName = '', replaces = [], ...parsed } = fields.readAll();
-    checkReplaced(fields.at('replaces'), replaces, ownName);
+    rejectSelfReplacing(fields.at('replaces'), replaces, ownName);
     const names = {
       ...(ownName === '' ? {} : { name: ownName }),
       replaces: replaces.map((each) => each.name),
@@ -94,8 +100,8 @@ export class DomainParser {
       rejectBesideUnlimited(fields, owner);
       return { ...names, unlimited };
     }
-    const isLimit = isPreferred(fields, 'limit', 'requests_per_unit', owner);
-    const isWindow = isPreferred(fields, 'window', 'unit', owner);
+    const isLimit = usesOwnField(fields, 'limit', 'requests_per_unit', owner);
+    const isWindow = usesOwnField(fields, 'window', 'unit', owner);
     const requests = isLimit ? parsed.limit : fields.require('requests_per_unit');
     const window = isWindow ? parsed.window : fields.require('unit');
     const name = policyNameOf(path);
@@ -107,14 +113,14 @@ export class DomainParser {
         // The library has no limit of 0, so the other options are validated with a limit of 1.
         limit: Math.max(1, requests),
         window,
-        ...defined({ algorithm, buckets, burst, onFailure }),
+        ...withoutUndefined({ algorithm, buckets, burst, onFailure }),
       };
-    const places: Places = (option) => {
+    const locate: OptionLocator = (option) => {
       if (option === 'limit') return fields.at(isLimit ? 'limit' : 'requests_per_unit');
       if (option === 'window') return fields.at(isWindow ? 'window' : 'unit');
       return fields.at(option === 'onFailure' ? 'on_failure' : (option as 'burst'));
     };
-    const policy = options ? checkedPolicy({ name, options, shadow }, places) : undefined;
+    const policy = options ? checkedPolicy({ name, options, shadow }, locate) : undefined;
     if (requests === 0) {
       return policy && { ...limit, blocked: true, windowMs: policy.policy.windowMs, shadow };
     }
@@ -130,7 +136,7 @@ const descriptorIn =
     `descriptor ${place} of ${owner}`;
 
 /** Reports a limit that replaces itself. */
-function checkReplaced(
+function rejectSelfReplacing(
   value: Value,
   replaces: readonly { readonly name: string }[],
   ownName: string,
@@ -143,7 +149,10 @@ function checkReplaced(
   }
 }
 
-/** Fields allowed beside `unlimited`. Like envoyproxy/ratelimit, ignores `requests_per_unit`. */
+/**
+ * Fields that may be set together with `unlimited`. As in envoyproxy/ratelimit, `requests_per_unit`
+ * is then ignored.
+ */
 const BESIDE_UNLIMITED: readonly string[] = ['unlimited', 'name', 'replaces', 'requests_per_unit'];
 
 function rejectBesideUnlimited(fields: LimitFields, owner: string): void {
@@ -153,8 +162,11 @@ function rejectBesideUnlimited(fields: LimitFields, owner: string): void {
   }
 }
 
-/** Returns whether Sluice's field `own` is set. Reports a problem if both fields are set. */
-function isPreferred(
+/**
+ * Returns whether `own` is set: a field that only Sluice has. Reports a problem if the equivalent
+ * field of envoyproxy/ratelimit is set as well.
+ */
+function usesOwnField(
   fields: LimitFields,
   own: 'limit' | 'window',
   other: 'requests_per_unit' | 'unit',
@@ -171,8 +183,8 @@ const MAX_PATH_SHOWN_LENGTH = 200;
 const MAX_START_LENGTH = 100;
 
 /**
- * Returns the path. If the path is not a valid policy name, returns its start and a hash of the
- * whole path.
+ * Returns the name of the policy for a path of descriptors. It is the path itself or, if the path
+ * is not a valid policy name, the start of the path and a hash of the whole path.
  */
 function policyNameOf(path: string): string {
   if (isPolicyName(path)) return path;

@@ -68,8 +68,8 @@ function parseSource(text: string): KeySource | undefined {
 }
 
 /**
- * Whether a rule with this match can use the source. A descriptor that matches has exactly the
- * entries that the rule names.
+ * Whether a rule with this match can use the source. A rule for descriptors can use the entries
+ * that its match lists, because a matching descriptor has exactly these entries.
  */
 function isSourceFor(source: KeySource, match: Match): boolean {
   if (source.from === 'text') return true;

@@ -6,10 +6,10 @@ import type { PolicyConfig } from './model.ts';
 import { concurrencyFields, policyFields, policyName, shortPolicy } from './schema.ts';
 import { labelIn, quoted, type Value } from './value.ts';
 
-export type FixedOptions = PolicyConfig['options'];
+export type ConfiguredOptions = PolicyConfig['options'];
 
 /** Returns the value in the file that sets an option of a policy. */
-export type Places = (option: keyof FixedOptions) => Value;
+export type OptionLocator = (option: keyof ConfiguredOptions) => Value;
 
 export interface CheckedPolicy {
   readonly config: PolicyConfig;
@@ -29,7 +29,7 @@ export function parsePolicy(name: string, value: Value): CheckedPolicy | undefin
   const fields = fieldsOf(value);
   const { shadow = false, ...options } = fields.complete() ?? {};
   if (!fields.isValid) return undefined;
-  return checkedPolicy({ name, options: options as FixedOptions, shadow }, (option) =>
+  return checkedPolicy({ name, options: options as ConfiguredOptions, shadow }, (option) =>
     fields.at(option as 'costs'),
   );
 }
@@ -37,16 +37,16 @@ export function parsePolicy(name: string, value: Value): CheckedPolicy | undefin
 /** Returns the fields of a concurrency limit, or of a limit per window. */
 function fieldsOf(value: Value) {
   const names = value.entries(() => '');
-  const isHeld = names.has('concurrency') || (names.has('lease') && !names.has('limit'));
-  return isHeld
+  const hasConcurrency = names.has('concurrency') || (names.has('lease') && !names.has('limit'));
+  return hasConcurrency
     ? new Fields(value, concurrencyFields, value.label)
     : new Fields(value, policyFields, value.label);
 }
 
 export const isPolicyName = (name: string): boolean => policyName.safeParse(name).success;
 
-/** By error code of the library, the option that the error is about. */
-const OPTION_OF_CODE: Readonly<Record<string, keyof FixedOptions>> = {
+/** The option that an error of the library refers to, by error code. */
+const OPTION_OF_CODE: Readonly<Record<string, keyof ConfiguredOptions>> = {
   ERR_INVALID_LIMIT: 'limit',
   ERR_LIMIT_TOO_LARGE: 'limit',
   ERR_INVALID_WINDOW: 'window',
@@ -60,14 +60,17 @@ const OPTION_OF_CODE: Readonly<Record<string, keyof FixedOptions>> = {
 };
 
 /** Returns the policy if the library accepts it. Otherwise reports every rejected option. */
-export function checkedPolicy(config: PolicyConfig, places: Places): CheckedPolicy | undefined {
+export function checkedPolicy(
+  config: PolicyConfig,
+  locate: OptionLocator,
+): CheckedPolicy | undefined {
   const { costs, ...options } = config.options;
-  const withoutCosts = validatePolicy(config.name, options as FixedOptions, places);
+  const withoutCosts = validatePolicy(config.name, options as ConfiguredOptions, locate);
   if (withoutCosts === undefined) return undefined;
   const { capacity } = withoutCosts.params!;
   const excessive = Object.entries(costs ?? {}).filter(([, cost]) => cost > capacity);
   if (excessive.length > 0) {
-    const operations = places('costs').entries(labelIn(places('costs').label));
+    const operations = locate('costs').entries(labelIn(locate('costs').label));
     for (const [operation] of excessive) {
       operations.get(operation)!.expected(`an integer from 1 to ${capacity}`);
     }
@@ -78,28 +81,36 @@ export function checkedPolicy(config: PolicyConfig, places: Places): CheckedPoli
 
 /**
  * Returns the policy if the library accepts its options. Otherwise reports the rejected option. If
- * it is `buckets` or `burst`, validates the other options without it, to report them as well.
+ * the rejected option is `buckets` or `burst`, validates the other options without it, so that
+ * their problems are reported as well.
  */
-function validatePolicy(name: string, options: FixedOptions, places: Places): Policy | undefined {
+function validatePolicy(
+  name: string,
+  options: ConfiguredOptions,
+  locate: OptionLocator,
+): Policy | undefined {
   try {
     return definePolicy(name, options);
   } catch (error) {
     if (!(error instanceof SluiceError)) throw error;
     const option = optionOf(error, options);
-    const value = places(option);
+    const value = locate(option);
     const [, field = ''] = /^Expected `(\w+)` in /.exec(error.message) ?? [];
     (value.entries(labelIn(value.label)).get(field) ?? value).report(error.message);
     const { buckets, burst, ...needed } = options;
     if (option === 'buckets') {
-      validatePolicy(name, (burst ? { ...needed, burst } : needed) as FixedOptions, places);
+      validatePolicy(name, (burst ? { ...needed, burst } : needed) as ConfiguredOptions, locate);
     }
-    if (option === 'burst') validatePolicy(name, needed as FixedOptions, places);
+    if (option === 'burst') validatePolicy(name, needed as ConfiguredOptions, locate);
     return undefined;
   }
 }
 
-/** Returns the option that an error of the library is about. */
-function optionOf({ code, message }: SluiceError, options: FixedOptions): keyof FixedOptions {
+/** Returns the option that an error of the library refers to. */
+function optionOf(
+  { code, message }: SluiceError,
+  options: ConfiguredOptions,
+): keyof ConfiguredOptions {
   if (message.startsWith('Expected burst')) return 'burst';
   const option = OPTION_OF_CODE[code];
   return option === 'limit' && options.concurrency !== undefined ? 'concurrency' : option;

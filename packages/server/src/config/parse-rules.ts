@@ -3,7 +3,7 @@ import { isConcurrency, MAX_LIMITS } from 'sluice/engine';
 import { choiceText } from '../expectation.ts';
 import type { DeclaredPolicies } from './declared-policies.ts';
 import { didYouMean } from './did-you-mean.ts';
-import { defined, Fields, fieldsOf } from './fields.ts';
+import { Fields, fieldsOf, withoutUndefined } from './fields.ts';
 import { unguardedLimits } from './key-warnings.ts';
 import { ruleWithTooManyLimits } from './limit-count.ts';
 import type { DescriptorMatch, RequestMatch, RuleConfig, RuleLimit } from './model.ts';
@@ -39,7 +39,7 @@ export function parseRules(top: TopFields, policies: DeclaredPolicies): readonly
 
 interface Context {
   readonly policies: DeclaredPolicies;
-  /** The label of the last rule with each name. */
+  /** The label of the last rule that has a name, by that name. */
   readonly names: Map<string, string>;
   /** The value in the file that sets the key of each limit, for warnings. */
   readonly keys: Map<RuleLimit, Value>;
@@ -63,7 +63,7 @@ function parseRule(item: Value, context: Context): RuleConfig | undefined {
   const value = fields.at('match');
   const match = parseMatch(value, owner);
   const goOn = fields.read('continue') ?? false;
-  const limits = parseLimits(fields, owner, match ?? assumedMatch(value), context);
+  const limits = parseLimits(fields, owner, match ?? fallbackMatch(value), context);
   return match && limits && { name, match, limits, goOn };
 }
 
@@ -84,10 +84,10 @@ function parseMatch(value: Value, owner: string): Match | undefined {
 }
 
 /**
- * Returns the match to check keys with if `match` is invalid. Undefined if it is about descriptors,
- * because their keys depend on the match.
+ * Returns the match that is used to validate the keys of a rule whose own match is invalid. Returns
+ * undefined if the invalid match is for descriptors, because valid keys then depend on the match.
  */
-const assumedMatch = (value: Value): RequestMatch | undefined =>
+const fallbackMatch = (value: Value): RequestMatch | undefined =>
   value.isMap && !isDescriptorMatch(value) ? { kind: 'request' } : undefined;
 
 function parseRequestMatch(
@@ -171,13 +171,16 @@ function parseLimit(
   const limit = {
     policy: found.config.name,
     key,
-    ...defined({ cost, operation, weight }),
+    ...withoutUndefined({ cost, operation, weight }),
   };
   keys.set(limit, fields.at('key'));
   return limit;
 }
 
-/** Forward-auth and Envoy's protocol only report the beginning of a request. */
+/**
+ * Reports a rule with a concurrency limit as a problem. Forward-auth and Envoy's protocol report
+ * only the beginning of a request, so the service could not release a hold.
+ */
 function rejectConcurrency(name: string, value: Value): void {
   value.report(
     `Expected ${value.label} to be a policy with a window, got ${quoted(name)} with ` +

@@ -1,7 +1,7 @@
 /** Parses Sluice's own file: settings, policies and overrides. */
 import { fileKeyOf, SETTINGS, settingProblem } from '../settings.ts';
 import type { DeclaredPolicies } from './declared-policies.ts';
-import { defined, fieldsOf } from './fields.ts';
+import { fieldsOf, withoutUndefined } from './fields.ts';
 import { isBareAddress, policiesByAddress } from './key-warnings.ts';
 import { MAX_OVERRIDE, type OverrideConfig, type RuleConfig } from './model.ts';
 import { isPolicyName, parsePolicy } from './parse-policy.ts';
@@ -68,6 +68,6 @@ function parseOverride(
     policy: policy.name,
     key,
     limit,
-    ...defined({ expiresAtMs: expires, reason }),
+    ...withoutUndefined({ expiresAtMs: expires, reason }),
   };
 }

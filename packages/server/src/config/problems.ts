@@ -24,7 +24,7 @@ export class Problems {
   }
 
   get warnings(): readonly ConfigProblem[] {
-    return shown(this.#warnings);
+    return shownProblems(this.#warnings);
   }
 
   get isEmpty(): boolean {
@@ -32,16 +32,17 @@ export class Problems {
   }
 
   throwIfAny(): void {
-    const all = [...this.#byFile.values()].flatMap(shown);
+    const all = [...this.#byFile.values()].flatMap(shownProblems);
     if (all.length > 0) throw new ConfigError(all);
   }
 }
 
 /**
- * Returns the problems sorted, without duplicates. A duplicate arises if several YAML aliases refer
- * to one invalid value.
+ * Returns at most `MAX_SHOWN` problems, sorted by position and without duplicates. If there are
+ * more, the last entry has their number. A duplicate arises if several YAML aliases refer to one
+ * invalid value.
  */
-function shown(problems: readonly ConfigProblem[]): readonly ConfigProblem[] {
+function shownProblems(problems: readonly ConfigProblem[]): readonly ConfigProblem[] {
   const once = new Map(problems.map((each) => [problemText(each), each]));
   const sorted = [...once.values()].sort((a, b) => a.line - b.line || a.column - b.column);
   if (sorted.length <= MAX_SHOWN) return sorted;

@@ -7,7 +7,7 @@ import { parseRules, type TopFields } from './parse-rules.ts';
 import { parseOverrides, parsePolicies, parseSettingsSection } from './parse-sluice.ts';
 import { Problems } from './problems.ts';
 import { configSchema } from './schema.ts';
-import { type ConfigText, Source, Unreadable } from './source.ts';
+import { type ConfigText, Source, UnreadableFile } from './source.ts';
 import { Value } from './value.ts';
 
 export const readConfig = (files: readonly ConfigText[]): Config =>
@@ -36,14 +36,14 @@ class ConfigReader {
     if (!problems.isEmpty) this.#policies.markIncomplete();
   }
 
-  /** Parses a file, except rules and overrides: a later file may declare their policies. */
+  /** Parses a file except its rules and overrides: they can refer to policies of later files. */
   add(file: ConfigText): void {
     this.#tryRead(() => {
       const source = new Source(file, this.#problems);
       const root = new Value(source, source.root ?? undefined, 'the file');
       if (!root.isMap) {
         root.expected('a map with policies, or with domain and descriptors');
-        throw new Unreadable(file.path);
+        throw new UnreadableFile(file.path);
       }
       if (root.entries(() => '').has('domain')) this.#addDomain(root, file.path, '');
       else this.#addOwn(root, file.path);
@@ -94,12 +94,12 @@ class ConfigReader {
     };
   }
 
-  /** Runs `work`. If it throws `Unreadable`, the parsing of the other files continues. */
+  /** Runs `work`. If it throws `UnreadableFile`, the parsing of the other files continues. */
   #tryRead(work: () => void): void {
     try {
       work();
     } catch (error) {
-      if (!(error instanceof Unreadable)) throw error;
+      if (!(error instanceof UnreadableFile)) throw error;
       this.#policies.markIncomplete();
     }
   }

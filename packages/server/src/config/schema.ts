@@ -13,18 +13,21 @@ import {
   windowAlgorithmNames,
 } from 'sluice/engine';
 import { z } from 'zod';
-import { choiceText, expecting, parsedBy } from '../expectation.ts';
+import { choiceText, expecting, withParser } from '../expectation.ts';
 import { fileKeyOf, SETTING_NAMES, SETTINGS } from '../settings.ts';
 import { MAX_OVERRIDE } from './model.ts';
 import { parseTime } from './parse-time.ts';
 
-/** Bounded, because patterns with the same start and end are compared one by one. */
+/**
+ * The number of overrides is bounded, because a key is compared one by one with patterns that have
+ * the same start and end.
+ */
 const MAX_OVERRIDES_IN_FILE = 10_000;
-/** The largest number in Envoy's messages. */
+/** The largest limit that a message of Envoy's protocol can contain (32 bits). */
 const MAX_REQUESTS = 2 ** 32 - 1;
 const MAX_KEY_PARTS = 16;
 const MAX_BLOCK_FACTOR = 1000;
-/** The name of a header, cookie or method. Not `|`, which separates the sources of a key. */
+/** The name of a header, cookie or method. Excludes `|`, which separates the sources of a key. */
 export const FIELD_NAME = /^[\w!#$%&'*+.^`~-]+$/;
 
 const text = z.string().min(1);
@@ -36,7 +39,7 @@ const scalar = z.union([text, z.number(), z.boolean()]).transform(String);
 /** Text, or a number or boolean as written in the file: the name of a user may be `42`. */
 const written = (expected = 'text') => expecting(expected, scalar.clone(), { asWritten: true });
 const writtenOrEmpty = expecting('text', z.union([scalar, z.literal('')]), { asWritten: true });
-/** An optional field. A field whose value is null counts as missing. */
+/** Returns the schema of an optional field. A field whose value is null counts as missing. */
 const maybe = <S extends z.ZodType>(schema: S, help: string) => schema.nullish().describe(help);
 const oneOrMore = <S extends z.ZodType>(each: S) => z.union([each, z.array(each).min(1)]);
 
@@ -70,12 +73,13 @@ export const blockFields = expecting(
     for: window.describe('Length of the first block.'),
     factor: maybe(
       positive.max(MAX_BLOCK_FACTOR),
-      'How many times longer each block in a row is than the one before. Default 1.',
+      'Factor by which each block in a row is longer than the block before it. Default 1.',
     ),
     max: maybe(window, 'Longest block. Default: one day, or `for` if that is longer.'),
     forget: maybe(
       window,
-      'How long after a block the next one is in a row. Default: one day, or `for` if longer.',
+      'Time without a block after which a block is a first one again. ' +
+        'Default: one day, or `for` if that is longer.',
     ),
   }),
 );
@@ -160,7 +164,7 @@ export const ruleLimit = expecting(
     policy: policyReference,
     key: maybe(
       z.union([keyPart, keyParts]),
-      'What to count by. Default: `address`, or all entries of the descriptor.',
+      'Key of the counter. Default: `address`, or all entries of the descriptor.',
     ),
     cost: maybe(positive, 'Cost of a request. Default 1.'),
     operation: maybe(text, "One of the policy's `costs`, instead of `cost`."),
@@ -177,9 +181,12 @@ export const rule = expecting(
   z.strictObject({
     name: maybe(
       matching('1 to 128 printable characters', /^[^\p{C}\p{Zl}\p{Zp}]{1,128}$/u),
-      'Name in logs and messages.',
+      'Name of the rule in logs and messages.',
     ),
-    match: maybe(z.union([requestMatch, descriptorMatch]), 'Default: all requests.'),
+    match: maybe(
+      z.union([requestMatch, descriptorMatch]),
+      'Requests or descriptors that the rule applies to. Default: all requests.',
+    ),
     limits: ruleLimits.describe('Limits that are checked together. `[]` means unlimited.'),
     continue: maybe(flag, 'Whether later rules add their limits as well. Default false.'),
   }),
@@ -187,7 +194,7 @@ export const rule = expecting(
 
 const overrideKey = expecting(
   `a key of 1 to ${MAX_KEY_LENGTH} characters`,
-  parsedBy(scalar, (key) => {
+  withParser(scalar, (key) => {
     try {
       return keyText(key);
     } catch {
@@ -199,7 +206,7 @@ const overrideKey = expecting(
 
 const time = expecting(
   'a time such as 2030-01-31T12:00:00Z',
-  parsedBy(z.string().regex(/^\d{4}-\d\d-\d\d/), parseTime),
+  withParser(z.string().regex(/^\d{4}-\d\d-\d\d/), parseTime),
 );
 
 export const override = expecting(
@@ -251,7 +258,7 @@ export const rateLimit = expecting(
     name: maybe(writtenOrEmpty, 'Name that `replaces` of other limits refers to.'),
     replaces: maybe(
       expecting('a list of maps with a name', z.array(replaced)),
-      'Limits that do not apply where this one does.',
+      'Limits that do not apply to a request if this limit applies.',
     ),
     window: maybe(window, 'Any duration, such as `5m`, instead of `unit`.'),
     limit: maybe(requests, 'Another name for `requests_per_unit`.'),
@@ -268,16 +275,22 @@ export const descriptor = expecting(
     .strictObject({
       key: written(),
       value: maybe(writtenOrEmpty, '`*` matches any characters. Default: any value.'),
-      rate_limit: maybe(rateLimit, 'Limit of descriptors that end here.'),
+      rate_limit: maybe(rateLimit, 'Limit of requests whose descriptor ends with this entry.'),
       get descriptors(): z.ZodType {
-        return maybe(z.array(descriptor), 'Descriptors that continue this one.');
+        return maybe(z.array(descriptor), 'Child descriptors.');
       },
-      shadow_mode: maybe(flag, 'Decisions are reported, but not enforced.'),
-      quota_mode: maybe(flag, 'Denies only if all limits with this field are exceeded.'),
+      shadow_mode: maybe(flag, 'Shadow mode: decisions are reported, but not enforced.'),
+      quota_mode: maybe(
+        flag,
+        'A request is denied only if all its limits with this field are exceeded.',
+      ),
       share_threshold: maybe(flag, 'All values that match the `*` share one counter.'),
       detailed_metric: maybe(flag, 'Accepted and ignored.'),
       value_to_metric: maybe(flag, 'Accepted and ignored.'),
-      metadata: maybe(z.record(z.string(), z.unknown()), 'Sent to Envoy.'),
+      metadata: maybe(
+        z.record(z.string(), z.unknown()),
+        'Data that is sent to Envoy while the descriptor is within its limit.',
+      ),
     })
     .meta({ id: 'descriptor' }),
 );
@@ -311,7 +324,7 @@ const sections = {
   ),
   rules: maybe(
     expecting('a list of rules', z.array(rule)),
-    'Limits of requests and descriptors, in the order in which they are tried.',
+    'Rules assign limits to requests and descriptors. They are tried in order.',
   ),
   overrides: maybe(
     expecting('a list of overrides', z.array(override).max(MAX_OVERRIDES_IN_FILE)),

@@ -33,7 +33,7 @@ export function* slicesOf(config: Config): Generator<ConfigSlice, void> {
   }
   for (const { domain, descriptors } of domains) {
     yield { kind: 'domain', domain };
-    for (const entries of groups(flat(descriptors, 0))) yield { kind: 'descriptors', entries };
+    for (const entries of groups(flatten(descriptors, 0))) yield { kind: 'descriptors', entries };
   }
 }
 
@@ -48,14 +48,17 @@ function* groups<T>(entries: Iterable<T>): Generator<readonly T[], void> {
   if (group.length > 0) yield group;
 }
 
-function* flat(all: readonly DescriptorConfig[], level: number): Generator<FlatDescriptor, void> {
+function* flatten(
+  all: readonly DescriptorConfig[],
+  level: number,
+): Generator<FlatDescriptor, void> {
   for (const { descriptors, ...entry } of all) {
     yield { ...entry, level };
-    yield* flat(descriptors, level + 1);
+    yield* flatten(descriptors, level + 1);
   }
 }
 
-/** Joins slices to a configuration. The slices have to arrive in order. */
+/** Builds a configuration from its slices. The slices have to arrive in order. */
 export class ConfigParts {
   #base: Base = { files: [], warnings: [], settings: {} };
   readonly #lists: Record<List, unknown[]> = { policies: [], rules: [], overrides: [] };

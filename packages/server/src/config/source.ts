@@ -20,7 +20,10 @@ export interface ConfigText {
 }
 
 export const MAX_FILE_BYTES = 4 * 2 ** 20;
-/** Counts the values in the target of each alias: a few lines of aliases can expand to millions. */
+/**
+ * Maximum number of values. The values in the target of an alias count once for each alias, because
+ * a few lines of aliases can expand to millions of values.
+ */
 const MAX_VALUES = 1_000_000;
 const MAX_LEVELS = 200;
 const LEVELS = `${MAX_LEVELS} levels`;
@@ -33,26 +36,26 @@ const MESSAGES: Readonly<Record<string, string>> = {
 const MAX_TOKENS = 1_000_000;
 
 /** Thrown to stop the parsing of one file. The problem has already been reported. */
-export class Unreadable extends Error {}
+export class UnreadableFile extends Error {}
 
 export class Source {
   readonly path: string;
   readonly root: Node | null;
   readonly #problems: Problems;
   readonly #text: string;
-  /** The offset of each line. Computed when the first problem is reported. */
+  /** The offset at which each line starts. Computed when the first problem is reported. */
   #lines: readonly number[] | undefined = undefined;
   readonly #aliased: ReadonlyMap<Alias, Node>;
   #values = 0;
 
-  /** Throws `Unreadable` if the text is not YAML. */
+  /** Throws `UnreadableFile` if the text is not YAML. */
   constructor({ path, text }: ConfigText, problems: Problems) {
     this.path = path;
     this.#problems = problems;
     problems.addFile(path);
     const bare = text.replace(/^\uFEFF/, '');
     this.#text = bare;
-    const document = this.#parsed(bare);
+    const document = this.#parse(bare);
     this.root = document.contents;
     this.#aliased = this.#aliasesIn(document);
   }
@@ -81,8 +84,11 @@ export class Source {
     return { line: line + 1, column: at - this.#lines[line] + 1 };
   }
 
-  /** Returns the target if the node is an alias, otherwise the node. Throws beyond the bounds. */
-  resolved(node: unknown, level: number): Node | null {
+  /**
+   * Returns the target if the node is an alias, otherwise the node. Throws if the file has too many
+   * values or levels.
+   */
+  resolve(node: unknown, level: number): Node | null {
     const found = isNode(node) ? node : null;
     if (++this.#values > MAX_VALUES) {
       throw this.#unreadable(0, `Expected at most ${MAX_VALUES} values, aliases counted, got more`);
@@ -93,7 +99,10 @@ export class Source {
     return isAlias(found) ? this.#aliased.get(found)! : found;
   }
 
-  /** Returns the target of each alias: the last anchor with its name before the alias. */
+  /**
+   * Returns the target of each alias: the last node before the alias whose anchor has the same
+   * name.
+   */
   #aliasesIn(document: Document.Parsed): ReadonlyMap<Alias, Node> {
     const anchors = new Map<string, Node>();
     const aliased = new Map<Alias, Node>();
@@ -113,18 +122,18 @@ export class Source {
         }
       },
     });
-    if (!isValid) throw new Unreadable(this.path);
+    if (!isValid) throw new UnreadableFile(this.path);
     return aliased;
   }
 
-  #unreadable(offset: number, message: string): Unreadable {
+  #unreadable(offset: number, message: string): UnreadableFile {
     this.report(offset, message);
-    return new Unreadable(message);
+    return new UnreadableFile(message);
   }
 
-  #parsed(text: string): Document.Parsed {
-    const excess = excessOf(text);
-    if (excess !== undefined) throw this.#unreadable(0, `Expected at most ${excess}, got more`);
+  #parse(text: string): Document.Parsed {
+    const bound = exceededBound(text);
+    if (bound !== undefined) throw this.#unreadable(0, `Expected at most ${bound}, got more`);
     const document = parseDocument(text, {
       prettyErrors: false,
       // With a lower `logLevel`, the parser does not report a second document.
@@ -141,7 +150,7 @@ export class Source {
       const what = MESSAGES[code] ?? `YAML, got an error: ${message}`;
       this.report(pos[0], `Expected ${what}`);
     }
-    if (errors.length > 0) throw new Unreadable(this.path);
+    if (errors.length > 0) throw new UnreadableFile(this.path);
     return document;
   }
 }
@@ -153,24 +162,25 @@ function linesOf(text: string): readonly number[] {
 }
 
 /**
- * Returns the bound that a text exceeds, or undefined. Counts the tokens before the parser runs, so
- * that the parser does not allocate nodes for a text that is too large.
+ * Returns a description of the bound that a text exceeds; undefined if it exceeds none. Counts the
+ * tokens before the parser runs, so that the parser does not allocate nodes for a text that is too
+ * large.
  */
-function excessOf(text: string): string | undefined {
+function exceededBound(text: string): string | undefined {
   if (text.length > MAX_FILE_BYTES) return `${MAX_FILE_BYTES} bytes`;
   let tokens = 0;
   let brackets = 0;
-  let inLine = 0;
+  let levelsInLine = 0;
   // The lexer emits U+001F before the text of a scalar, which may contain brackets.
   let isScalar = false;
   for (const token of new Lexer().lex(text)) {
     if (!isScalar && '[{'.includes(token)) brackets++;
     else if (!isScalar && ']}'.includes(token)) brackets--;
-    else if (!isScalar && '-?'.includes(token) && brackets <= 0) inLine++;
-    else if (token.endsWith('\n')) inLine = 0;
+    else if (!isScalar && '-?'.includes(token) && brackets <= 0) levelsInLine++;
+    else if (token.endsWith('\n')) levelsInLine = 0;
     isScalar = token === '\u001f';
     if (++tokens > MAX_TOKENS) return `${MAX_TOKENS} names, values and punctuation marks`;
-    if (brackets + inLine > MAX_LEVELS) return LEVELS;
+    if (brackets + levelsInLine > MAX_LEVELS) return LEVELS;
   }
   return undefined;
 }

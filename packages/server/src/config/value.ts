@@ -1,13 +1,13 @@
 /** A value in a configuration file, with its position and the name that messages use for it. */
 import { isMap, isScalar, isSeq, type Node } from 'yaml';
-import { short } from '../expectation.ts';
+import { shorten } from '../expectation.ts';
 import { entriesOf, writtenText } from './map-entries.ts';
 import { type Source, startOf } from './source.ts';
 
 export type Plain = string | number | boolean | null;
 
 /** Returns text in quotes and backticks, shortened, for messages. */
-export const quoted = (text: string): string => `\`${JSON.stringify(short(text))}\``;
+export const quoted = (text: string): string => `\`${JSON.stringify(shorten(text))}\``;
 
 export class Value {
   readonly #source: Source;
@@ -21,7 +21,7 @@ export class Value {
   constructor(source: Source, node: unknown, label: string, keyAt = 0, level = 0) {
     this.#source = source;
     this.#level = level;
-    this.#node = node === undefined ? null : source.resolved(node, level);
+    this.#node = node === undefined ? null : source.resolve(node, level);
     this.label = label;
     this.#keyAt = keyAt;
   }
@@ -119,4 +119,4 @@ export class Value {
 export const labelIn =
   (owner: string) =>
   (name: string): string =>
-    owner === '' ? `\`${short(name)}\`` : `\`${short(name)}\` of ${owner}`;
+    owner === '' ? `\`${shorten(name)}\`` : `\`${shorten(name)}\` of ${owner}`;

@@ -15,33 +15,39 @@ import {
 export type { OpenStore, StoreKind, StoreListeners, StoreSettings };
 
 export const STORE_KINDS: readonly StoreKind[] = [memoryKind, redisKind];
-export const DEFAULT_STORE = STORE_KINDS[0].forms[0];
+export const DEFAULT_STORE = STORE_KINDS[0].schemes[0];
 
-/** All values and URL schemes of `--store`: `memory`, `redis://` and so on. */
-export const STORE_FORMS = STORE_KINDS.flatMap(({ forms }) => forms);
+/** All starts of valid values of `--store`: `memory`, and URL schemes such as `redis://`. */
+export const STORE_SCHEMES = STORE_KINDS.flatMap(({ schemes }) => schemes);
 
-const isUrl = (form: string): boolean => form.endsWith('://');
+const isUrl = (scheme: string): boolean => scheme.endsWith('://');
 
-/** Matches values of `--store` with a valid scheme. The JSON Schema for editors contains it. */
-export const STORE_PATTERN = new RegExp(`^(?:${STORE_FORMS.map(patternOf).join('|')})$`);
+/**
+ * Matches `memory`, and URLs with a known scheme. The JSON Schema for editors contains this
+ * pattern.
+ */
+export const STORE_PATTERN = new RegExp(`^(?:${STORE_SCHEMES.map(patternOf).join('|')})$`);
 
-function patternOf(form: string): string {
-  const literal = form.replaceAll(/[+/]/g, '\\$&');
-  return isUrl(form) ? `${literal}[\\s\\S]+` : literal;
+function patternOf(scheme: string): string {
+  const literal = scheme.replaceAll(/[+/]/g, '\\$&');
+  return isUrl(scheme) ? `${literal}[\\s\\S]+` : literal;
 }
 
 /** Returns the kind of store that `--store` selects. Throws a `StoreUrlError` if there is none. */
 export function storeKind(url: string): StoreKind {
   const [start] = /^[a-z][a-z\d+.-]{0,30}:\/\//i.exec(url) ?? [url];
-  const kind = STORE_KINDS.find(({ forms }) => forms.includes(start));
+  const kind = STORE_KINDS.find(({ schemes }) => schemes.includes(start));
   if (kind !== undefined) return kind;
   throw new StoreUrlError(
     isUrl(start) ? `an address that begins with \`${start}\`` : 'text without ://',
   );
 }
 
-/** Returns why a value of `--store` is invalid, without parts that may be secret. */
-export function storeProblem(url: string): string | undefined {
+/**
+ * Returns the reason why a value of `--store` is invalid; undefined if it is valid. The reason
+ * contains no part of the value that may be secret.
+ */
+export function invalidStoreReason(url: string): string | undefined {
   try {
     storeKind(url).validate(url);
     return undefined;

@@ -5,7 +5,7 @@ import type { StoreKind } from './store-kind.ts';
 export const memoryKind: StoreKind = {
   name: 'memory',
   title: 'memory',
-  forms: ['memory'],
+  schemes: ['memory'],
   isEmbedded: true,
   validate: () => {},
   redact: (url) => url,

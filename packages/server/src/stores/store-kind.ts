@@ -3,7 +3,7 @@ import type { FailureAction, Store } from 'sluice';
 
 export interface StoreConnection {
   readonly store: Store;
-  /** Resolves on the first connection; undefined for a store without a server. */
+  /** Resolves when the first connection is established; undefined for a store without a server. */
   readonly connected?: Promise<void>;
   /** Reads a section of the server's `INFO`; undefined for a store without a server. */
   readonly info?: (section: string) => Promise<string>;
@@ -38,9 +38,15 @@ export interface StoreKind {
   readonly name: string;
   /** Name in text for people: `Redis`. */
   readonly title: string;
-  /** Values of `--store`: a whole word (`memory`), or the start of a URL (`redis://`). */
-  readonly forms: readonly string[];
-  /** Whether the service itself holds the counters; with several workers, its store process. */
+  /**
+   * Starts of `--store` values of this kind: the whole value (`memory`), or the scheme of a URL
+   * (`redis://`).
+   */
+  readonly schemes: readonly string[];
+  /**
+   * Whether the service itself holds the counters. With several workers, its store process holds
+   * them.
+   */
   readonly isEmbedded: boolean;
   /** Throws a `StoreUrlError` if the value of `--store` is not valid. */
   validate(url: string): void;
@@ -49,5 +55,8 @@ export interface StoreKind {
   open(settings: StoreSettings, listeners: StoreListeners): Promise<StoreConnection>;
 }
 
-/** Thrown for an invalid URL. The message completes "got ..." and contains at most the scheme. */
+/**
+ * Thrown for an invalid URL. The message is the part after "got " of an error message. It contains
+ * at most the scheme of the URL.
+ */
 export class StoreUrlError extends Error {}

@@ -1,6 +1,6 @@
 /**
  * The Redis client of the service, for one server, Sentinel or Cluster, with the options of
- * docs/redis.md. The client reconnects by itself, even after ioredis stops reconnecting.
+ * docs/redis.md. If ioredis stops reconnecting, this module connects again.
  */
 import { lookup } from 'node:dns';
 import { readFileSync } from 'node:fs';
@@ -20,8 +20,8 @@ export interface RedisClient {
 const retryStrategy = (attempt: number): number => Math.min(50 * attempt, 500);
 
 /**
- * Options of each connection. While disconnected, commands fail at once. Commands are never sent
- * twice. If the server stops responding, the connection is replaced.
+ * Options of each connection. While the client is disconnected, commands fail at once. Commands are
+ * never sent twice. If the server stops responding, the client opens a new connection.
  */
 const NODE_OPTIONS = {
   autoResendUnfulfilledCommands: false,
@@ -46,8 +46,8 @@ export const SENTINEL_OPTIONS = {
 };
 
 /**
- * With these options, the client reads the table of slots once a second. If it only waited for a
- * MOVED reply, it would never leave a master that does not respond.
+ * With these options, the client reads the assignment of slots to nodes once a second. If the
+ * client only waited for a MOVED reply, it would never leave a master that does not respond.
  */
 export const CLUSTER_OPTIONS = {
   enableOfflineQueue: false,
@@ -131,15 +131,15 @@ function openCluster(
   const redisOptions = { ...NODE_OPTIONS, ...address.login, ...tlsOf(address) };
   const seeds = [...address.hosts];
   const cluster = new create(seeds, { ...CLUSTER_OPTIONS, redisOptions, dnsLookup });
-  // The client reads this list whenever it connects. The nodes that it has found are added to the
-  // list, so that it can connect even if all nodes of the URL are unreachable.
+  // The client reads `seeds` whenever it connects. The known nodes are added to `seeds`, so that
+  // the client can connect even if all nodes of the URL are unreachable.
   cluster.on('refresh', () => {
     const found = cluster.nodes().map(({ options: { host, port } }) => ({ host, port }));
     seeds.splice(0, seeds.length, ...distinct([...address.hosts, ...(found as Host[])]));
   });
   // The pings connect the client to all nodes. Without them, it would connect to a node at the
-  // first command, and reject further commands meanwhile. The pings wait until the client is
-  // ready: it would start again if it found its nodes connecting.
+  // first command, and reject further commands meanwhile. No ping is sent before the client is
+  // ready: ioredis starts again if nodes are already connecting.
   const ping = (node: Redis): void => void node.ping().catch(() => {});
   cluster.on('ready', () => cluster.nodes('master').forEach(ping));
   cluster.on('+node', (node: Redis) => cluster.status === 'ready' && ping(node));
@@ -152,7 +152,10 @@ const distinct = (hosts: readonly Host[]): readonly Host[] => [
   ...new Map(hosts.map((each) => [`${each.host}:${each.port}`, each])).values(),
 ];
 
-/** Returns the name itself if it cannot be resolved. After an error, no other seed is tried. */
+/**
+ * Resolves a host name. If that fails, returns the name itself: after an error, ioredis would not
+ * try the other seeds.
+ */
 const dnsLookup: NonNullable<ClusterOptions['dnsLookup']> = (name, callback) =>
   lookup(name, (error, address) => callback(null, error === null ? address : name));
 
@@ -168,7 +171,7 @@ function leaveWrongDatabase(client: Redis): void {
 
 /**
  * Connects again if ioredis stops reconnecting. ioredis stops if a sentinel announces a failover
- * while the client is looking for the master. Returns a function that turns this off.
+ * while the client is looking for the master. Returns a function that stops this.
  */
 function reconnectAtEnd(client: Redis | Cluster): () => void {
   let cancel = (): void => {};

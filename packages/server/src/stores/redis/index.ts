@@ -6,7 +6,7 @@ import { parseRedisUrl, redactRedisUrl, SCHEMES } from './url.ts';
 export const redisKind: StoreKind = {
   name: 'redis',
   title: 'Redis',
-  forms: SCHEMES.map((scheme) => `${scheme}://`),
+  schemes: SCHEMES.map((scheme) => `${scheme}://`),
   isEmbedded: false,
   validate: (url) => void parseRedisUrl(url),
   redact: redactRedisUrl,

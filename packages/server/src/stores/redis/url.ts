@@ -32,7 +32,10 @@ export interface RedisAddress {
 const DEFAULT_PORT = 6379;
 const SENTINEL_PORT = 26_379;
 const DEFAULT_MASTER = 'mymaster';
-/** More databases than any server has. The server itself rejects numbers above its own maximum. */
+/**
+ * A bound for database numbers, higher than in any server. The server itself rejects numbers above
+ * its own maximum.
+ */
 const MAX_DATABASES = 2 ** 31;
 
 /** Query parameters by scheme. */
@@ -72,7 +75,9 @@ export function parseRedisUrl(url: string): RedisAddress {
   };
 }
 
-/** Splits off the login. It ends at the last `@`, so no part of a password is read as a host. */
+/**
+ * Splits off the login. The login ends at the last `@`, so no part of a password is read as a host.
+ */
 function splitLogin(text: string): { readonly login?: Login; readonly rest: string } {
   const at = text.lastIndexOf('@');
   if (at === -1) return { rest: text };
@@ -82,8 +87,8 @@ function splitLogin(text: string): { readonly login?: Login; readonly rest: stri
   }
   const colon = written.indexOf(':');
   if (colon === -1) return reject('a login without `:`; write user:password@ or :password@');
-  const username = decoded(written.slice(0, colon));
-  const password = decoded(written.slice(colon + 1));
+  const username = decode(written.slice(0, colon));
+  const password = decode(written.slice(colon + 1));
   if (password === '') return reject('a login without a password');
   return {
     login: { ...(username !== '' && { username }), password },
@@ -91,7 +96,7 @@ function splitLogin(text: string): { readonly login?: Login; readonly rest: stri
   };
 }
 
-function decoded(text: string): string {
+function decode(text: string): string {
   try {
     return decodeURIComponent(text);
   } catch {
@@ -119,7 +124,7 @@ function readHost(text: string, defaultPort: number): RedisAddress['hosts'][numb
 }
 
 function readPath(scheme: Scheme, path: string): Pick<RedisAddress, 'master' | 'database'> {
-  const parts = path === '' ? [] : path.split('/').map(decoded);
+  const parts = path === '' ? [] : path.split('/').map(decode);
   if (scheme === 'redis+cluster') {
     return parts.length === 0 ? { database: 0 } : reject('a path; a Cluster has no databases');
   }
@@ -159,7 +164,7 @@ function readQuery(scheme: Scheme, search: string): ReadonlyMap<string, string> 
       return reject(`an unknown query parameter; ${list}`);
     }
     if (query.has(name)) return reject(`the query parameter \`${name}\` twice`);
-    const text = decoded(value.join('='));
+    const text = decode(value.join('='));
     if (text === '') return reject(`the query parameter \`${name}\` without a value`);
     query.set(name, text);
   }
