@@ -1,6 +1,6 @@
 /**
- * The files of the dashboard, read once at the start. A request is served only if its path is among
- * the names that were read, so no path can reach other files.
+ * The files of the dashboard, read once at the start. A request is served only if its path is the
+ * name of one of these files, so no path can reach other files.
  */
 import { createHash } from 'node:crypto';
 import { readdirSync, readFileSync } from 'node:fs';
@@ -8,21 +8,21 @@ import { createRequire } from 'node:module';
 import { dirname, extname, join } from 'node:path';
 import { gzipSync } from 'node:zlib';
 
-/** A file of the dashboard, plain and compressed. */
-export interface PageFile {
+/** A file of the dashboard, both plain and compressed. */
+export interface DashboardFile {
   readonly type: string;
-  readonly plain: Variant;
+  readonly plain: EncodedFile;
   /** Undefined if the compressed file is not smaller. */
-  readonly gzip: Variant | undefined;
+  readonly gzip: EncodedFile | undefined;
 }
 
-export interface Variant {
+export interface EncodedFile {
   readonly bytes: Buffer;
   readonly etag: string;
 }
 
 /** Files by path below `/dashboard/`. The page itself is `index.html`. */
-export type PageFiles = ReadonlyMap<string, PageFile>;
+export type DashboardFiles = ReadonlyMap<string, DashboardFile>;
 
 /** Maximum size of all files together. They stay in memory. */
 export const MAX_BYTES = 1024 * 1024;
@@ -36,22 +36,22 @@ const TYPES: Readonly<Record<string, string>> = {
   '.png': 'image/png',
 };
 
-function variantOf(bytes: Buffer): Variant {
+function encodedFile(bytes: Buffer): EncodedFile {
   const digest = createHash('sha256').update(bytes).digest('base64url').slice(0, 22);
   return { bytes, etag: `"${digest}"` };
 }
 
-function fileOf(path: string, type: string): PageFile {
+function fileOf(path: string, type: string): DashboardFile {
   const bytes = readFileSync(path);
   const packed = gzipSync(bytes, { level: 9 });
-  const gzip = packed.length < bytes.length ? variantOf(packed) : undefined;
-  return { type, plain: variantOf(bytes), gzip };
+  const gzip = packed.length < bytes.length ? encodedFile(packed) : undefined;
+  return { type, plain: encodedFile(bytes), gzip };
 }
 
 /** Reads the page and its assets; throws if the page is missing or the files are too large. */
-export function readPageFiles(folder: string): PageFiles {
+export function readDashboardFiles(folder: string): DashboardFiles {
   const assets = readdirSync(join(folder, 'assets')).map((name) => `assets/${name}`);
-  const files = new Map<string, PageFile>();
+  const files = new Map<string, DashboardFile>();
   let size = 0;
   for (const name of ['index.html', ...assets]) {
     const type = TYPES[extname(name)];
@@ -60,7 +60,9 @@ export function readPageFiles(folder: string): PageFiles {
     files.set(name, file);
     size += file.plain.bytes.length;
   }
-  if (size > MAX_BYTES) throw new Error(`Expected at most ${MAX_BYTES} bytes, got ${size}`);
+  if (size > MAX_BYTES) {
+    throw new Error(`Expected at most ${MAX_BYTES} bytes in the dashboard's files, got ${size}`);
+  }
   return files;
 }
 
@@ -70,12 +72,15 @@ function installedFolder(): string {
   return join(dirname(resolve('sluice-dashboard/package.json')), 'dist');
 }
 
-let installed: PageFiles | undefined;
+let installed: DashboardFiles | undefined;
 
-/** Returns the files of the installed dashboard, or the error. Reads the files only once. */
-export function installedFiles(): PageFiles | Error {
+/**
+ * Returns the files of the installed dashboard, or the error if they cannot be read. Reads the
+ * files only once.
+ */
+export function installedFiles(): DashboardFiles | Error {
   try {
-    installed ??= readPageFiles(installedFolder());
+    installed ??= readDashboardFiles(installedFolder());
     return installed;
   } catch (error) {
     return error as Error;

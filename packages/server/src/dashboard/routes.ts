@@ -6,12 +6,14 @@ import type { OutgoingHttpHeaders } from 'node:http';
 import { HttpError, type RequestContext } from '../http/request-context.ts';
 import type { Router } from '../http/router.ts';
 import type { Logger } from '../observe/log.ts';
-import { installedFiles, type PageFile, type PageFiles } from './files.ts';
+import { type DashboardFile, type DashboardFiles, installedFiles } from './files.ts';
 
 const PAGE = '/dashboard/';
 const INDEX = 'index.html';
 
-/** The content security policy: only resources and requests of this service, and no frames. */
+/**
+ * The content security policy: allows only resources and requests of this service, and no frames.
+ */
 const POLICY = [
   "default-src 'none'",
   "script-src 'self'",
@@ -34,7 +36,10 @@ const SECURITY: OutgoingHttpHeaders = {
   'cross-origin-resource-policy': 'same-origin',
 };
 
-/** For assets, whose names contain a hash of the content. */
+/**
+ * `Cache-Control` of assets: their names contain a hash of the content, so a name never gets new
+ * content.
+ */
 const FOREVER = 'public, max-age=31536000, immutable';
 const REVALIDATE = 'no-cache';
 
@@ -64,7 +69,11 @@ function acceptsGzip(accepted: string | undefined): boolean {
 const isKnown = (known: string | undefined, etag: string): boolean =>
   known?.split(',').some((each) => ['*', etag, `W/${etag}`].includes(each.trim())) === true;
 
-function sendFile({ request, response }: RequestContext, file: PageFile, caching: string): void {
+function sendFile(
+  { request, response }: RequestContext,
+  file: DashboardFile,
+  caching: string,
+): void {
   const { headers, method } = request;
   const gzip = acceptsGzip(headers['accept-encoding'] as string | undefined)
     ? file.gzip
@@ -96,11 +105,14 @@ const NOT_BUILT =
   'The dashboard is not installed. In a checkout, run `npm run build`. All other endpoints work; ' +
   'see /v1/openapi.json';
 
-/** Adds the routes of the dashboard. Its files are read now, not with each request. */
+/**
+ * Adds the routes of the dashboard. The files are read when this function is called, not with each
+ * request.
+ */
 export function dashboardRoutes(
   router: Router,
   log: Pick<Logger, 'debug'>,
-  files: PageFiles | Error = installedFiles(),
+  files: DashboardFiles | Error = installedFiles(),
 ): void {
   if (files instanceof Error) log.debug({ err: files }, 'dashboard not installed');
   const send = (context: RequestContext, name: string, caching: string): void => {

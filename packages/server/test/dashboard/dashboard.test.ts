@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { gunzipSync } from 'node:zlib';
 import { pino } from 'pino';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { installedFiles, MAX_BYTES, readPageFiles } from '../../src/dashboard/files.ts';
+import { installedFiles, MAX_BYTES, readDashboardFiles } from '../../src/dashboard/files.ts';
 import { dashboardRoutes } from '../../src/dashboard/routes.ts';
 import { AccessControl } from '../../src/http/access.ts';
 import { Router } from '../../src/http/router.ts';
@@ -41,7 +41,7 @@ beforeAll(async () => {
   writeFileSync(join(dist, 'assets', 'index-Ab12.css'), 'p{}');
   writeFileSync(join(dist, 'assets', 'icon-Ab12.svg'), '<svg/>');
   writeFileSync(join(dist, 'assets', 'index-Ab12.js.map'), SECRET);
-  ({ http: server, port } = await serve(readPageFiles(dist)));
+  ({ http: server, port } = await serve(readDashboardFiles(dist)));
 });
 afterAll(async () => {
   await server.close(100);
@@ -237,15 +237,15 @@ describe('a missing dashboard', () => {
     }
   });
 
-  test('readPageFiles rejects a folder without a page or with too many bytes', () => {
-    expect(() => readPageFiles(join(folder, 'nowhere'))).toThrow(/ENOENT/);
+  test('readDashboardFiles rejects a folder without a page or with too many bytes', () => {
+    expect(() => readDashboardFiles(join(folder, 'nowhere'))).toThrow(/ENOENT/);
     const large = join(folder, 'large');
     mkdirSync(join(large, 'assets'), { recursive: true });
-    expect(() => readPageFiles(large)).toThrow(/ENOENT/);
+    expect(() => readDashboardFiles(large)).toThrow(/ENOENT/);
     writeFileSync(join(large, 'index.html'), PAGE);
-    expect(readPageFiles(large).size).toBe(1);
+    expect(readDashboardFiles(large).size).toBe(1);
     writeFileSync(join(large, 'assets', 'a.js'), Buffer.alloc(MAX_BYTES));
-    expect(() => readPageFiles(large)).toThrow(/Expected at most/);
+    expect(() => readDashboardFiles(large)).toThrow(/Expected at most/);
   });
 });
 
