@@ -48,12 +48,12 @@ export interface ServiceDecision {
 export interface DecideOptions {
   readonly peek?: boolean | undefined;
   readonly id?: string | undefined;
-  /** The client whose memory the stored id counts towards. */
+  /** The client to which the store attributes the memory of the id. */
   readonly client?: string | undefined;
   readonly onFailure?: FailureAction | undefined;
-  /** Kept with the holds of concurrency limits. */
+  /** A text that the store keeps with the holds of concurrency limits. */
   readonly label?: string | undefined;
-  /** Skips the listeners: the caller combines several decisions and calls `notify` itself. */
+  /** If true, calls no listener: the caller combines several decisions and calls `notify`. */
   readonly isQuiet?: boolean;
 }
 
@@ -63,7 +63,10 @@ export interface LimitRequest extends CostFields {
   readonly key: string | readonly (string | number)[];
 }
 
-/** A receipt with an id. All processes together apply a receipt id at most once. */
+/**
+ * A receipt with an id. The store applies a receipt id at most once, even if several processes use
+ * it.
+ */
 export interface NamedReceipt extends Receipt {
   readonly id: string;
 }
@@ -112,7 +115,7 @@ export class DecisionService {
     this.store = store;
     this.#sync = 'decideSync' in store ? (store as SyncStore) : undefined;
     this.#policies = new ServedPolicies(policies, this.overrides, this.shadowOverrides);
-    // Registered before all other listeners, which run when the change is already in effect.
+    // Registered before all other listeners, so that the change is in effect when they run.
     this.shadowOverrides.onChange(({ policy }) => {
       this.#policies.applyShadowOverride(policy);
       this.#nextPolicies?.applyShadowOverride(policy);
@@ -123,7 +126,10 @@ export class DecisionService {
     return this.#policies;
   }
 
-  /** Replaces the policies. A policy whose name, algorithm and window stay keeps its counters. */
+  /**
+   * Replaces the policies. A policy keeps its counters if its name, algorithm and window stay the
+   * same.
+   */
   use(policies: readonly PolicyConfig[]): void {
     runToEnd(this.preparing(policies))();
   }
@@ -165,7 +171,7 @@ export class DecisionService {
     return { policy, params: policy.params!, key: keyText(key), cost };
   }
 
-  /** Decides validated limits. Returns no promise if the store is in this process. */
+  /** Decides validated limits. Returns a promise only if the store is not in this process. */
   decide(
     limits: readonly Limit[],
     options = NO_OPTIONS,
@@ -264,7 +270,7 @@ export class DecisionService {
   async denyForever(limits: readonly Limit[], isShadow = false): Promise<ServiceDecision> {
     const peeked = limits.map((limit) => ({ ...limit, cost: 1 }));
     const result = await this.#decideInStore({ limits: peeked, peek: true, onFailure: 'allow' });
-    const denied = result.limits.map((each, at) => neverFits(each, limits[at].cost));
+    const denied = result.limits.map((each, at) => permanentDenial(each, limits[at].cost));
     if (isShadow) {
       const shadow = denied.map((each) => jointDecision([each], false));
       return this.notify({ allowed: true, result: undefined, shadow, peek: false }, []);
@@ -276,7 +282,7 @@ export class DecisionService {
   /**
    * Replaces the reserved costs of a receipt by the actual costs, at most once for each receipt id.
    * Does not change holds. If the store rejects with `notDone`, the receipt is still unused and can
-   * be settled again. The stored id of a used receipt counts towards the memory of `client`. Every
+   * be settled again. The store attributes the memory of the used receipt id to `client`. Every
    * call for a receipt must pass the same client.
    */
   async settle(
@@ -288,19 +294,27 @@ export class DecisionService {
     return adjustOnce(this.store, keyText(id), adjustments, client);
   }
 
-  /** Refunds costs once for each receipt id, and releases holds, also of a settled receipt. */
+  /**
+   * Refunds the costs of a receipt, at most once for each receipt id. Also releases the receipt's
+   * holds, even if it was settled before.
+   */
   async refund({ id, charges }: NamedReceipt, client?: string): Promise<Refund> {
     const adjustments = this.#policies.adjustments({ charges }, 0);
     const { change, used } = await adjustOnce(this.store, keyText(id), adjustments, client);
     return { change: change + (await releaseHolds(this.store, adjustments)), used };
   }
 
-  /** Releases the holds of a receipt. Resolves to whether all of them still counted. */
+  /**
+   * Releases the holds of a receipt. Resolves to false if one had expired or was released before.
+   */
   async release(receipt: Receipt): Promise<boolean> {
     return adjustHolds(this.store, this.#policies.holds(receipt), false);
   }
 
-  /** Starts the leases of a receipt's holds again. Resolves to whether all of them counted. */
+  /**
+   * Renews the leases of a receipt's holds. Resolves to false if a hold had expired or was
+   * released.
+   */
   async renew(receipt: Receipt): Promise<boolean> {
     return adjustHolds(this.store, this.#policies.holds(receipt), true);
   }
@@ -355,7 +369,8 @@ export class DecisionService {
 
   /**
    * Resolves to whether the store can make decisions. Charges a probe key, to test writes as well.
-   * In a memory store it only peeks, because a charged key would count in the size of the store.
+   * If the store is in memory, only peeks at the key, because a charged key would count in the size
+   * of the store.
    */
   async probe(): Promise<boolean> {
     const limit = this.inlineLimit(`${RESERVED_PREFIX}probe`, PROBE, 'probe', 1);
@@ -370,7 +385,7 @@ export class DecisionService {
 }
 
 /** Returns the decision for a cost above the capacity: denied, with an infinite wait. */
-export const neverFits = (known: LimitDecision, cost: number): LimitDecision => ({
+export const permanentDenial = (known: LimitDecision, cost: number): LimitDecision => ({
   ...known,
   cost,
   allowed: false,
@@ -379,5 +394,5 @@ export const neverFits = (known: LimitDecision, cost: number): LimitDecision => 
 
 const MAX_INLINE_POLICIES = 1000;
 
-/** The policy of the probe key. A short window, so that the key expires soon. */
+/** The policy of the probe key. The window is short, so that the key expires soon. */
 const PROBE: WindowPolicyOptions = { limit: 1000, window: '1s', algorithm: 'fixed-window' };

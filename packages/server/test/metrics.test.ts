@@ -251,8 +251,8 @@ describe('jointMetricsText', () => {
     const group = [startProcess(), startProcess()];
     for (const { decisionService, metrics } of group) {
       decisionService.decide(decisionService.limits([{ policy: 'few', key: 'a' }]));
-      metrics.decided('grpc', 1);
-      metrics.responded('/v1/check', 200, 5);
+      metrics.recordDecision('grpc', 1);
+      metrics.recordResponse('/v1/check', 200, 5);
     }
     const parts = await Promise.all(group.map(({ metrics }) => metrics.data()));
     const text = await jointMetricsText(JSON.parse(JSON.stringify(parts)));

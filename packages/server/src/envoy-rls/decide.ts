@@ -6,7 +6,11 @@
  */
 import { type CheckResult, type Limit, type LimitDecision, systemClock } from 'sluice';
 import { jointDecision } from 'sluice/engine';
-import { type DecisionService, neverFits, type ServiceDecision } from '../decision-service.ts';
+import {
+  type DecisionService,
+  permanentDenial,
+  type ServiceDecision,
+} from '../decision-service.ts';
 import type { Blocked, Claim, Plan } from './plan.ts';
 
 export interface DescriptorDecisions {
@@ -54,7 +58,7 @@ const chargedLimit = ({ limit, cost }: Claim): Limit =>
 const peekedLimit = (claim: Claim): Limit =>
   claim.cost === 0 || isTooLarge(claim) ? { ...claim.limit, cost: 1 } : chargedLimit(claim);
 
-/** Sets the decision of each claim. Shadow claims get none if the enforced limits deny. */
+/** Sets the decision of each claim. If the enforced limits deny, shadow claims get no decision. */
 function setDecisions(claims: readonly Claim[], { result, shadow }: ServiceDecision): void {
   if (claims.length === 1) {
     claims[0].decision = result ?? shadow[0];
@@ -68,11 +72,11 @@ function setDecisions(claims: readonly Claim[], { result, shadow }: ServiceDecis
   }
 }
 
-/** Collects the results of the steps for the report. */
+/** The results of the steps, for the response and the listeners. */
 interface Trace {
   degraded: CheckResult['degraded'];
   shadow: readonly CheckResult[];
-  /** The charged claims. */
+  /** The claims that were charged, or only peeked if the request was denied before. */
   paid: readonly Claim[];
 }
 
@@ -82,11 +86,11 @@ async function decideInSteps(
 ): Promise<DescriptorDecisions> {
   const { claims, items } = plan;
   const trace: Trace = { degraded: undefined, shadow: [], paid: [] };
-  const step = async (ofStep: readonly Claim[], limits: readonly Limit[], peek: boolean) => {
+  const step = async (stepClaims: readonly Claim[], limits: readonly Limit[], peek: boolean) => {
     const decision = await decisionService.decide(limits, { peek, isQuiet: true });
     trace.degraded ??= decision.result?.degraded;
     if (!peek && decision.allowed) trace.shadow = decision.shadow;
-    setDecisions(ofStep, decision);
+    setDecisions(stepClaims, decision);
     return decision.allowed;
   };
   const first = claims.filter((claim) => claim.cost === 0 || claim.isSoft || isTooLarge(claim));
@@ -105,19 +109,20 @@ async function decideInSteps(
     // For a denied request, the other limits are only peeked.
     if (paid.length === 0 || (await step(paid, paid.map(chargedLimit), isDenied))) break;
     if (isDenied) break;
-    // Nothing was charged. If only soft limits were exceeded since the peek, retry without them.
+    // Nothing was charged. If only soft limits have become exceeded since the peek, retry without
+    // them.
     isDenied = !paid.some(isExceeded) || paid.some(isDenying) || areAllSoftExceeded();
     if (isDenied) break;
   }
   trace.paid = paid;
-  return reported(decisionService, plan, isDenied, trace);
+  return combineAndNotify(decisionService, plan, isDenied, trace);
 }
 
 /**
- * Returns the decisions of all steps, and notifies the listeners of them. The single steps do not
- * notify listeners.
+ * Returns the joint decision of all steps and passes it to the listeners, because the single steps
+ * do not call them.
  */
-function reported(
+function combineAndNotify(
   decisionService: DecisionService,
   { claims, items }: Plan,
   isDenied: boolean,
@@ -127,10 +132,10 @@ function reported(
   const enforced = claims.filter(({ isShadow }) => !isShadow);
   const stops = isDenied ? blocked.filter(({ isShadow }) => !isShadow).map(blockedPart) : [];
   // A claim with cost 0 is reported only if it is exceeded.
-  const concerned = isDenied
+  const reportedClaims = isDenied
     ? enforced.filter((claim) => claim.cost > 0 || isExceeded(claim))
     : trace.paid.filter(({ isShadow }) => !isShadow);
-  const parts = [...stops, ...concerned.flatMap(claimPart)];
+  const parts = [...stops, ...reportedClaims.flatMap(claimPart)];
   const result = resultOf(parts, trace.degraded);
   const shadow = isDenied ? [] : [...trace.shadow, ...shadowDenials(claims, blocked)];
   if (result !== undefined || shadow.length > 0) {
@@ -164,7 +169,7 @@ const limitsOf = (parts: readonly Part[]): readonly Limit[] => parts.map(({ limi
 function claimPart(claim: Claim): readonly Part[] {
   const { limit, cost, decision } = claim;
   if (decision === undefined) return [];
-  return [{ limit, decision: isTooLarge(claim) ? neverFits(decision, cost) : decision }];
+  return [{ limit, decision: isTooLarge(claim) ? permanentDenial(decision, cost) : decision }];
 }
 
 function blockedPart({ limit }: Blocked): Part {
@@ -172,7 +177,7 @@ function blockedPart({ limit }: Blocked): Part {
   const nothing = { limit: 0, remaining: 0, resetAfterMs: policy.windowMs, retryAfterMs: 0 };
   const atMs = systemClock.now();
   const known = { policy: policy.name, key, cost, allowed: false, ...nothing, atMs };
-  return { limit, decision: neverFits(known, cost) };
+  return { limit, decision: permanentDenial(known, cost) };
 }
 
 function resultOf(

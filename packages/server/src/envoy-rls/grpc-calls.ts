@@ -76,7 +76,7 @@ export class Call {
     const stream = this.#stream;
     if (stream.destroyed || stream.writableEnded) return;
     this.#begin();
-    stream.write(framed(this.#method.responseSerialize(message)));
+    stream.write(frameOf(this.#method.responseSerialize(message)));
   }
 
   /** Ends the call with status OK. */
@@ -95,14 +95,14 @@ export class Call {
   }
 
   fail(status: Status, details: string): void {
-    refuse(this.#stream, status, details);
+    rejectCall(this.#stream, status, details);
   }
 }
 
 /** Ends a call with a status. Does not read further data of the client. */
-export function refuse(stream: ServerHttp2Stream, status: Status, details: string): void {
+export function rejectCall(stream: ServerHttp2Stream, status: Status, details: string): void {
   if (stream.destroyed || stream.headersSent) return;
-  const fields = { 'grpc-status': status, 'grpc-message': escaped(details) };
+  const fields = { 'grpc-status': status, 'grpc-message': percentEncoded(details) };
   stream.respond({ ...RESPONSE, ...fields }, { endStream: true });
   stream.close(constants.NGHTTP2_NO_ERROR);
 }
@@ -117,14 +117,14 @@ export function receive(
   const call = new Call(method, stream);
   const encoding = headers['grpc-encoding'] ?? 'identity';
   if (encoding !== 'identity') {
-    refuse(stream, STATUS.UNIMPLEMENTED, 'Expected messages without compression');
+    rejectCall(stream, STATUS.UNIMPLEMENTED, 'Expected messages without compression');
     return;
   }
   const chunks: Buffer[] = [];
   let size = 0;
   const share = new BodyShare(stream, client);
   const cancel = systemClock.schedule(REQUEST_TIMEOUT_MS, () =>
-    refuse(
+    rejectCall(
       stream,
       STATUS.DEADLINE_EXCEEDED,
       `Expected the message within ${REQUEST_TIMEOUT_MS} ms`,
@@ -135,10 +135,14 @@ export function receive(
     size += chunk.length;
     if (size > PREFIX_BYTES + MAX_MESSAGE_BYTES) {
       chunks.length = 0;
-      refuse(stream, STATUS.RESOURCE_EXHAUSTED, tooLarge());
+      rejectCall(stream, STATUS.RESOURCE_EXHAUSTED, tooLarge());
     } else if (!share.grow(size)) {
       chunks.length = 0;
-      refuse(stream, STATUS.RESOURCE_EXHAUSTED, 'The memory for messages is in use; retry later');
+      rejectCall(
+        stream,
+        STATUS.RESOURCE_EXHAUSTED,
+        'The memory for messages is in use; retry later',
+      );
     } else chunks.push(chunk);
   });
   stream.once('end', () => {
@@ -172,7 +176,7 @@ function messageIn(bytes: Buffer): Buffer {
 
 const tooLarge = (): string => `Expected a message of at most ${MAX_MESSAGE_BYTES} bytes`;
 
-function framed(message: Buffer): Buffer {
+function frameOf(message: Buffer): Buffer {
   const frame = Buffer.allocUnsafe(PREFIX_BYTES + message.length);
   frame[0] = 0;
   frame.writeUInt32BE(message.length, 1);
@@ -181,7 +185,7 @@ function framed(message: Buffer): Buffer {
 }
 
 /** Returns percent-encoded UTF-8, as `grpc-message` requires; printable ASCII is unchanged. */
-const escaped = (text: string): string =>
+const percentEncoded = (text: string): string =>
   Buffer.from(text)
     .toString('latin1')
     .replace(/[^ -$&-~]/g, (each) => `%${each.charCodeAt(0).toString(16).padStart(2, '0')}`);

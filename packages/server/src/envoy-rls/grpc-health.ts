@@ -48,7 +48,7 @@ export class HealthService {
     }
     call.onEnd(() => this.#watchers.delete(call));
     if (!this.#services.has(service)) {
-      // The protocol keeps the call open, because the service may appear later.
+      // The protocol requires that the call stays open, because the service may appear later.
       this.#watchers.set(call, SERVING.SERVICE_UNKNOWN);
       call.write({ status: SERVING.SERVICE_UNKNOWN });
     } else {
@@ -63,7 +63,10 @@ export class HealthService {
     return isHealthy && !this.#isDraining ? SERVING.SERVING : SERVING.NOT_SERVING;
   }
 
-  /** Sends a changed status to all watchers. Repeats every 2 s while there are watchers. */
+  /**
+   * Sends the current status to each watcher whose last status differs. Repeats this every 2 s
+   * while there are watchers.
+   */
   async #poll(): Promise<void> {
     this.#cancelPoll?.();
     this.#cancelPoll = undefined;

@@ -19,7 +19,10 @@ import { structOf } from './struct.ts';
 
 export interface GrpcServer {
   readonly listen: Listen;
-  /** Graceful shutdown: completes calls in flight and cuts off the rest after `drainMs`. */
+  /**
+   * Graceful shutdown: completes the calls in flight. Closes connections that are still open after
+   * `drainMs`.
+   */
   close(drainMs: number): Promise<void>;
 }
 
@@ -27,12 +30,15 @@ const PROTOS = fileURLToPath(new URL('../../proto', import.meta.url));
 const RATE_LIMIT = 'envoy.service.ratelimit.v3.RateLimitService';
 const HEALTH = 'grpc.health.v1.Health';
 
-/** Parses 64-bit integers as numbers. A cost large enough to lose precision exceeds every limit. */
-const FORM = { includeDirs: [PROTOS], longs: Number };
+/**
+ * Options for the parser of the proto files. It converts 64-bit integers to numbers. A cost large
+ * enough to lose precision exceeds every limit.
+ */
+const LOAD_OPTIONS = { includeDirs: [PROTOS], longs: Number };
 
 export async function startGrpcServer(app: AppContext, listen: Listen): Promise<GrpcServer> {
   const files = ['envoy/service/ratelimit/v3/rls.proto', 'grpc/health/v1/health.proto'];
-  const services = await load(files, FORM);
+  const services = await load(files, LOAD_OPTIONS);
   // `ratelimit` is the name of the service in envoyproxy/ratelimit.
   const names = ['', RATE_LIMIT, 'ratelimit'];
   const health = new HealthService(() => app.health.isStoreUp(), names);
@@ -67,7 +73,7 @@ function shouldRateLimit(app: AppContext): Method['handle'] {
     const startMs = monotonicMs();
     const succeed = (response: RateLimitResponse): void => {
       call.respond(wireForm(response));
-      app.metrics.decided('grpc', monotonicMs() - startMs);
+      app.metrics.recordDecision('grpc', monotonicMs() - startMs);
     };
     const fail = (error: unknown): void => failWith(call, error, app);
     try {
@@ -86,7 +92,10 @@ function wireForm(response: RateLimitResponse): object {
   return { ...response, dynamicMetadata: structOf(dynamicMetadata) };
 }
 
-/** Ends a call with an error status. Envoy then admits or denies by its `failure_mode_deny`. */
+/**
+ * Ends a call with an error status. Envoy then admits or denies the request according to its
+ * setting `failure_mode_deny`.
+ */
 function failWith(call: Call, error: unknown, { log }: AppContext): void {
   if (error instanceof InvalidRequest) call.fail(STATUS.INVALID_ARGUMENT, error.message);
   else if (error instanceof SluiceError && error.code === 'ERR_STORE_UNAVAILABLE') {

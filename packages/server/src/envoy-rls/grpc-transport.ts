@@ -22,7 +22,7 @@ import type { ConnectionSource } from '../http/connection-source.ts';
 import { drainBacklog } from '../http/drain-backlog.ts';
 import type { Logger } from '../observe/log.ts';
 import type { Listen } from '../settings.ts';
-import { type Method, receive, refuse, STATUS } from './grpc-calls.ts';
+import { type Method, receive, rejectCall, STATUS } from './grpc-calls.ts';
 
 /** Limits per connection. If all streams are in use, Envoy opens another connection. */
 export const GRPC_BOUNDS = {
@@ -31,44 +31,62 @@ export const GRPC_BOUNDS = {
   maxHeaderListSize: 16 * 1024,
   maxHeaderFields: 100,
   /** Timeout for the HTTP/2 preface, including the TLS handshake. */
-  beginMs: 10_000,
-  /** A connection without calls gets a GOAWAY after this time. */
+  prefaceTimeoutMs: 10_000,
+  /** The server sends a GOAWAY on a connection that has had no calls for this time. */
   idleMs: 60_000,
-  /** A connection without calls is pinged after this time. This is also the timeout of the ping. */
+  /**
+   * The server pings a connection that has had no calls for this time. It waits as long for the
+   * acknowledgement.
+   */
   pingMs: 5000,
-  /** If a client reads nothing of its pending responses for this time, its connection is closed. */
-  stalledMs: 45_000,
+  /**
+   * If responses are pending and a client reads nothing for this time, its connection is closed.
+   */
+  stallTimeoutMs: 45_000,
   /** Interval at which the timeouts of all connections are checked. */
-  sweepMs: 2000,
+  checkIntervalMs: 2000,
 };
 
-/** Timeout for the acknowledgement of the ping. At most half of the drain time is used. */
+/**
+ * Maximum time to wait for the acknowledgement of the ping that follows the first GOAWAY. If half
+ * of the drain time is shorter, the half applies instead.
+ */
 const ACKNOWLEDGE_MS = 1000;
-/** Timeout for the client to close a connection after the end of its session. */
-const ENDING_MS = 1000;
+/**
+ * If a client does not close its connection within this time after the end of the session, the
+ * server closes it.
+ */
+const CLOSE_MS = 1000;
 /** The highest stream number. A GOAWAY with this number rejects no call. */
 const MAX_STREAM_ID = 2 ** 31 - 1;
-/** On shutdown, the backlog is accepted for this long, but at most half of the drain time. */
-const LISTEN_MS = 1000;
+/**
+ * On shutdown, connections in the kernel's backlog are accepted for this long, but at most for half
+ * of the drain time.
+ */
+const MAX_ACCEPT_MS = 1000;
 
 interface Connection {
   readonly socket: Socket;
-  readonly bornMs: number;
+  readonly openedMs: number;
   session: ServerHttp2Session | undefined;
   /** Whether the settings of the client have arrived. */
-  hasBegun: boolean;
+  hasClientSettings: boolean;
   calls: number;
   /** Time at which the last call ended. */
   idleSinceMs: number;
-  /** Time of a ping that has not been acknowledged. */
+  /** Time at which the pending ping was sent; undefined if no ping is pending. */
   pingedMs?: number | undefined;
-  /** Time of the last acknowledged ping. */
+  /** Time of the last acknowledgement of a ping. */
   acknowledgedMs?: number;
+  /** Number of bytes that the system has accepted for sending. */
   written: number;
+  /** Time of the last check at which `written` had increased or nothing was pending. */
   writtenAtMs: number;
   /** Whether the first GOAWAY was sent. */
-  isEnding?: boolean;
-  /** Set when the session has ended and the socket is still open. */
+  isGoawaySent?: boolean;
+  /**
+   * Time at which a timeout check found that the session has ended but the socket is still open.
+   */
   endedMs?: number;
 }
 
@@ -80,7 +98,7 @@ export class GrpcTransport {
   readonly #connections = new Map<string, Connection>();
   #accepted = 0;
   #drainMs: number | undefined = undefined;
-  #cancelSweep: () => void = () => {};
+  #cancelCheck: () => void = () => {};
   #onEmpty: () => void = () => {};
 
   constructor(
@@ -94,11 +112,11 @@ export class GrpcTransport {
     this.#bounds = bounds;
     const server = serverOf(certificates, bounds);
     this.#server = server;
-    // Prepended to the listener of HTTP/2, which creates the session.
+    // Runs before Node's own listener, which creates the HTTP/2 session.
     server.prependListener('connection', (socket: Socket) => this.#add(socket));
-    server.on('session', (session: ServerHttp2Session) => this.#begin(session));
+    server.on('session', (session: ServerHttp2Session) => this.#onSession(session));
     server.on('stream', (stream: ServerHttp2Stream, headers: IncomingHttpHeaders) =>
-      this.#call(stream, headers),
+      this.#onStream(stream, headers),
     );
     // Emitted for a TLS client that does not offer HTTP/2.
     server.on('unknownProtocol', (socket: Socket) => socket.destroy());
@@ -114,18 +132,18 @@ export class GrpcTransport {
   /** Accepts connections on the port, or from `source`. Resolves to the address. */
   async listen({ host, port }: Listen, source?: ConnectionSource): Promise<Listen> {
     const server = this.#server;
-    this.#sweepLater();
+    this.#scheduleCheck();
     if (source !== undefined)
       return source.open('grpc', (socket) => server.emit('connection', socket));
     return new Promise((resolve, reject) => {
       const fail = (error: Error): void => {
-        this.#cancelSweep();
+        this.#cancelCheck();
         reject(error);
       };
       server.once('error', fail);
       server.listen({ host, port, backlog: 4096 }, () => {
         server.off('error', fail);
-        server.on('error', (err) => this.#log.error({ err }, 'connection failed'));
+        server.on('error', (err) => this.#log.error({ err }, 'accepting a gRPC connection failed'));
         resolve({ host, port: (server.address() as AddressInfo).port });
       });
     });
@@ -136,7 +154,7 @@ export class GrpcTransport {
     const id = idOf(socket);
     const nowMs = monotonicMs();
     const connection: Connection = {
-      ...{ socket, bornMs: nowMs, session: undefined, hasBegun: false },
+      ...{ socket, openedMs: nowMs, session: undefined, hasClientSettings: false },
       ...{ calls: 0, idleSinceMs: nowMs, written: 0, writtenAtMs: nowMs },
     };
     this.#connections.set(id, connection);
@@ -149,7 +167,7 @@ export class GrpcTransport {
     });
   }
 
-  #begin(session: ServerHttp2Session): void {
+  #onSession(session: ServerHttp2Session): void {
     const connection = this.#connectionOf(session);
     session.on('error', () => {});
     if (connection === undefined) {
@@ -158,7 +176,7 @@ export class GrpcTransport {
     }
     connection.session = session;
     session.once('remoteSettings', () => {
-      connection.hasBegun = true;
+      connection.hasClientSettings = true;
       if (this.#drainMs !== undefined) this.#announceEnd(connection, this.#drainMs);
     });
   }
@@ -171,7 +189,7 @@ export class GrpcTransport {
     return session.socket === undefined ? undefined : this.#connections.get(idOf(session.socket));
   }
 
-  #call(stream: ServerHttp2Stream, headers: IncomingHttpHeaders): void {
+  #onStream(stream: ServerHttp2Stream, headers: IncomingHttpHeaders): void {
     stream.on('error', () => {});
     const connection = stream.session && this.#connectionOf(stream.session as ServerHttp2Session);
     if (!connection) {
@@ -187,29 +205,29 @@ export class GrpcTransport {
     const method = this.#methods.get(headers[':path'] ?? '');
     if (headers[':method'] !== 'POST') sendStatus(stream, 405);
     else if (!isGrpc) sendStatus(stream, 415);
-    else if (method === undefined) refuse(stream, STATUS.UNIMPLEMENTED, 'Unknown method');
+    else if (method === undefined) rejectCall(stream, STATUS.UNIMPLEMENTED, 'Unknown method');
     else receive(method, stream, headers, connection.socket.remoteAddress ?? '');
   }
 
-  #sweepLater(): void {
-    this.#cancelSweep = systemClock.schedule(this.#bounds.sweepMs, () => {
+  #scheduleCheck(): void {
+    this.#cancelCheck = systemClock.schedule(this.#bounds.checkIntervalMs, () => {
       const nowMs = monotonicMs();
-      for (const each of this.#connections.values()) this.#sweep(each, nowMs);
-      this.#sweepLater();
+      for (const each of this.#connections.values()) this.#checkTimeouts(each, nowMs);
+      this.#scheduleCheck();
     });
   }
 
-  #sweep(connection: Connection, nowMs: number): void {
-    const { socket, session, hasBegun, calls, bornMs, idleSinceMs } = connection;
-    const { beginMs, idleMs, stalledMs } = this.#bounds;
-    if (session === undefined || !hasBegun) {
-      if (nowMs - bornMs >= beginMs) socket.destroy();
+  #checkTimeouts(connection: Connection, nowMs: number): void {
+    const { socket, session, hasClientSettings, calls, openedMs, idleSinceMs } = connection;
+    const { prefaceTimeoutMs, idleMs, stallTimeoutMs } = this.#bounds;
+    if (session === undefined || !hasClientSettings) {
+      if (nowMs - openedMs >= prefaceTimeoutMs) socket.destroy();
       return;
     }
     if (session.destroyed) {
       // Node ends the socket and waits for the client to close it, which may never happen.
       connection.endedMs ??= nowMs;
-      if (nowMs - connection.endedMs >= ENDING_MS) socket.destroy();
+      if (nowMs - connection.endedMs >= CLOSE_MS) socket.destroy();
       return;
     }
     const { bytesWritten, writableLength } = session.socket;
@@ -217,7 +235,7 @@ export class GrpcTransport {
     const hasPending = writableLength > 0;
     if (!hasPending || written !== connection.written) connection.writtenAtMs = nowMs;
     connection.written = written;
-    if (nowMs - connection.writtenAtMs >= stalledMs) socket.destroy();
+    if (nowMs - connection.writtenAtMs >= stallTimeoutMs) socket.destroy();
     else if (calls === 0 && nowMs - idleSinceMs >= idleMs) {
       // After the GOAWAY, the client has `idleMs` to close the connection.
       if (session.closed || nowMs - idleSinceMs >= 2 * idleMs) socket.destroy();
@@ -226,8 +244,9 @@ export class GrpcTransport {
   }
 
   /**
-   * Pings the client, and closes the connection if it does not acknowledge in time. Needed because
-   * Node stops reading from a connection after invalid frames, and then does not notice its end.
+   * Pings the client, and closes the connection if it does not acknowledge in time. After invalid
+   * frames, Node stops reading from a connection, so it would not detect that the client has closed
+   * the connection.
    */
   #ping(connection: Connection, nowMs: number): void {
     const { session, socket, idleSinceMs, pingedMs, acknowledgedMs = 0 } = connection;
@@ -248,8 +267,8 @@ export class GrpcTransport {
   #announceEnd(connection: Connection, withinMs: number): void {
     const { session, socket } = connection;
     if (session === undefined || session.closed || session.destroyed) return;
-    if (connection.isEnding) return;
-    connection.isEnding = true;
+    if (connection.isGoawaySent) return;
+    connection.isGoawaySent = true;
     const cancel = systemClock.schedule(Math.min(ACKNOWLEDGE_MS, withinMs / 2), () => end());
     const end = (): void => {
       cancel();
@@ -258,7 +277,7 @@ export class GrpcTransport {
       session.close();
     };
     session.once('close', cancel);
-    session.once('close', () => systemClock.schedule(ENDING_MS, () => socket.destroy()));
+    session.once('close', () => systemClock.schedule(CLOSE_MS, () => socket.destroy()));
     try {
       session.goaway(constants.NGHTTP2_NO_ERROR, MAX_STREAM_ID);
       if (!session.ping(() => end())) end();
@@ -275,17 +294,17 @@ export class GrpcTransport {
   async close(drainMs: number): Promise<void> {
     await drainBacklog({
       accepted: () => this.#accepted,
-      timeoutMs: Math.min(LISTEN_MS, drainMs / 2),
+      timeoutMs: Math.min(MAX_ACCEPT_MS, drainMs / 2),
       maxTurnMs: Number.POSITIVE_INFINITY,
     });
     if (this.#server.listening) this.#server.close();
     this.#drainMs = drainMs;
     for (const each of this.#connections.values()) {
-      if (each.hasBegun) this.#announceEnd(each, drainMs);
+      if (each.hasClientSettings) this.#announceEnd(each, drainMs);
     }
     const cancelSilent = systemClock.schedule(Math.min(ACKNOWLEDGE_MS, drainMs / 2), () => {
-      for (const { hasBegun, socket } of this.#connections.values())
-        if (!hasBegun) socket.destroy();
+      for (const { hasClientSettings, socket } of this.#connections.values())
+        if (!hasClientSettings) socket.destroy();
     });
     const cancelAll = systemClock.schedule(drainMs, () => {
       for (const { socket } of this.#connections.values()) socket.destroy();
@@ -296,20 +315,25 @@ export class GrpcTransport {
     });
     cancelSilent();
     cancelAll();
-    this.#cancelSweep();
+    this.#cancelCheck();
   }
 }
 
 function serverOf(
   certificates: Certificates | undefined,
-  { maxConcurrentStreams, maxHeaderListSize, maxHeaderFields, beginMs }: typeof GRPC_BOUNDS,
+  {
+    maxConcurrentStreams,
+    maxHeaderListSize,
+    maxHeaderFields,
+    prefaceTimeoutMs,
+  }: typeof GRPC_BOUNDS,
 ): Http2Server {
   const options = {
     settings: { maxConcurrentStreams, maxHeaderListSize, enablePush: false },
     maxHeaderListPairs: maxHeaderFields,
   };
   if (certificates === undefined) return createServer(options);
-  const tls = { ...options, ...certificates.pair, handshakeTimeout: beginMs };
+  const tls = { ...options, ...certificates.pair, handshakeTimeout: prefaceTimeoutMs };
   const server = createSecureServer(tls);
   certificates.onChange((pair) => server.setSecureContext(pair));
   return server as unknown as Http2Server;
@@ -320,7 +344,7 @@ function sendStatus(stream: ServerHttp2Stream, status: number): void {
   stream.close(constants.NGHTTP2_NO_ERROR);
 }
 
-/** Identifies a connection within this process. */
+/** Returns text that identifies an open connection within this process. */
 const idOf = ({
   remoteAddress,
   remotePort,

@@ -24,13 +24,16 @@ function invalid(what: string, value: unknown, pointer: string): HttpError {
   return badRequest('ERR_INVALID_BODY', `Expected ${what}, got \`${received}\``, pointer);
 }
 
-const camel = (name: string): string =>
+const camelCaseOf = (name: string): string =>
   name.replace(/_([a-z])/g, (_, letter: string) => letter.toUpperCase());
 
-const escaped = (name: string): string =>
+const escapedForPointer = (name: string): string =>
   name.slice(0, 60).replaceAll('~', '~0').replaceAll('/', '~1');
 
-/** Returns a reader of an object. `fields` has a reader for each name in lowerCamelCase. */
+/**
+ * Returns a reader for an object. `fields` contains a reader for each field, by its name in
+ * lowerCamelCase.
+ */
 function object<T>(what: string, fields: { readonly [Name in keyof T]-?: Reader<T[Name]> }) {
   const readers = new Map<string, Reader<unknown>>(Object.entries(fields));
   return (value: unknown, pointer: string): T => {
@@ -39,8 +42,8 @@ function object<T>(what: string, fields: { readonly [Name in keyof T]-?: Reader<
     }
     const read = new Map<string, unknown>();
     for (const [given, field] of Object.entries(value)) {
-      const name = camel(given);
-      const at = `${pointer}/${escaped(given)}`;
+      const name = camelCaseOf(given);
+      const at = `${pointer}/${escapedForPointer(given)}`;
       const reader = readers.get(name);
       if (reader === undefined || (given !== name && given.toLowerCase() !== given)) {
         throw invalid(`${what} to have only ${[...readers.keys()].join(', ')}`, given, at);
@@ -53,24 +56,24 @@ function object<T>(what: string, fields: { readonly [Name in keyof T]-?: Reader<
   };
 }
 
-function list<T>(what: string, most: number, reader: Reader<T>): Reader<readonly T[]> {
+function list<T>(what: string, max: number, reader: Reader<T>): Reader<readonly T[]> {
   return (value, pointer) => {
     if (!Array.isArray(value)) throw invalid(`${what} to be an array`, value, pointer);
-    if (value.length > most) {
-      throw invalid(`at most ${most} in ${what}`, value.length, pointer);
+    if (value.length > max) {
+      throw invalid(`at most ${max} in ${what}`, value.length, pointer);
     }
     return value.map((each, at) => reader(each, `${pointer}/${at}`));
   };
 }
 
-function integer(most: number): Reader<number> {
+function integer(max: number): Reader<number> {
   return (value, pointer) => {
     const isText = typeof value === 'string' && /^\d{1,20}$/.test(value);
     const number = isText ? Number(value) : value;
-    if (Number.isInteger(number) && (number as number) >= 0 && (number as number) <= most) {
+    if (Number.isInteger(number) && (number as number) >= 0 && (number as number) <= max) {
       return number as number;
     }
-    throw invalid(`an integer from 0 to ${most}`, value, pointer);
+    throw invalid(`an integer from 0 to ${max}`, value, pointer);
   };
 }
 

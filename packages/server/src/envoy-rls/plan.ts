@@ -46,6 +46,7 @@ export interface Blocked {
 
 /** One descriptor and its claims. */
 export interface Item {
+  /** `free`: no limit applies to the descriptor. */
   readonly kind: 'free' | 'unlimited' | 'blocked' | 'limited';
   readonly claims: readonly Claim[];
   readonly blocked?: Blocked;
@@ -54,14 +55,14 @@ export interface Item {
 
 export interface Plan {
   readonly domain: string;
-  /** In the order of the descriptors. */
+  /** One item for each descriptor of the request, in the same order. */
   readonly items: readonly Item[];
-  /** One claim per limit, over all descriptors. */
+  /** The claims of all descriptors, one per limit. */
   readonly claims: readonly Claim[];
 }
 
-/** For limits that Envoy sends in a descriptor. They are enforced, and have no name. */
-const PLAIN = { isShadow: false, isSoft: false, name: undefined };
+/** Properties of a limit that Envoy sends in a descriptor: it is enforced and has no name. */
+const SENT_LIMIT = { isShadow: false, isSoft: false, name: undefined };
 const FREE: Item = { kind: 'free', claims: [] };
 const UNIT_NAMES = Object.keys(UNIT).map((name) => name.toLowerCase());
 
@@ -93,7 +94,7 @@ export function planOf(
     if (isKnown && descriptor.limit !== undefined) return planner.override(descriptor, entries);
     if (found === undefined) return FREE;
     const isReplaced = found.kind !== 'unlimited' && replaced.has(found.name ?? '');
-    return isReplaced ? FREE : planner.found(descriptor, found);
+    return isReplaced ? FREE : planner.itemFor(descriptor, found);
   });
   return { domain, items, claims: planner.claims };
 }
@@ -122,7 +123,7 @@ class Planner {
     return hitsAddend === undefined ? this.#hits : (hitsAddend.value ?? 0);
   }
 
-  found(descriptor: Descriptor, found: DescriptorLimits): Item {
+  itemFor(descriptor: Descriptor, found: DescriptorLimits): Item {
     const { kind, name, metadata, soft: isSoft } = found;
     if (kind === 'unlimited') return { kind, claims: [], metadata };
     const hits = this.#hitsOf(descriptor);
@@ -141,7 +142,10 @@ class Planner {
     return { kind, claims, metadata };
   }
 
-  /** Returns the item for a limit that Envoy sends in the descriptor. Never in shadow mode. */
+  /**
+   * Returns the item for a limit that Envoy sends in the descriptor. Such a limit is never in
+   * shadow mode.
+   */
   override(descriptor: Descriptor, entries: Entries): Item {
     const { requestsPerUnit: limit = 0, unit = UNIT.UNKNOWN } = descriptor.limit ?? {};
     const windowMs = unit === UNIT.WEEK ? undefined : windowOfUnit(unit);
@@ -150,11 +154,11 @@ class Planner {
     const policy = `${RESERVED_PREFIX}override.${UNIT_NAMES[unit]}`;
     const cost = this.#hitsOf(descriptor);
     if (limit === 0) {
-      const blocked = { limit: this.#inlineLimit(policy, 1, windowMs, key, cost), ...PLAIN };
+      const blocked = { limit: this.#inlineLimit(policy, 1, windowMs, key, cost), ...SENT_LIMIT };
       return { kind: 'blocked', claims: [], blocked };
     }
     const inlineLimit = this.#inlineLimit(policy, limit, windowMs, key, 1);
-    const claim = this.#claim({ limit: inlineLimit, cost, ...PLAIN, decision: undefined });
+    const claim = this.#claim({ limit: inlineLimit, cost, ...SENT_LIMIT, decision: undefined });
     return { kind: 'limited', claims: [claim] };
   }
 
@@ -179,7 +183,7 @@ class Planner {
     }
     known.cost += cost;
     known.isSoft &&= isSoft;
-    // Equal descriptors may come with different limits. The smaller limit satisfies both.
+    // Envoy may send equal descriptors with different limits. The smaller limit enforces both.
     if (limit.params.capacity < known.limit.params.capacity) known.limit = limit;
     return known;
   }

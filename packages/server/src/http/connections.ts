@@ -1,14 +1,15 @@
 /**
  * The open connections. On shutdown, each connection ends with a `Connection: close` response. If
  * the server closed it while the client sends a request, the client could not know whether the
- * request was served. Only silent connections are closed without a response.
+ * request was served. Only connections on which the client has sent nothing are closed without a
+ * response.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 
 /** The pending response to the latest request of a connection. */
 const LATEST = Symbol('latest');
-/** Number of bytes that the peer had received at the last call of `closeStalled`. */
+/** Number of bytes that had been sent to the peer at the last call of `closeStalled`. */
 const WRITTEN = Symbol('written');
 /** Whether the connection was in its TLS handshake at the last call of `closeStalled`. */
 const HANDSHAKING = Symbol('handshaking');
@@ -22,8 +23,8 @@ type Connection = Socket & {
 export class Connections {
   readonly #isTls: boolean;
   /**
-   * By TCP socket, the socket on which requests arrive: with TLS the TLS socket, undefined during
-   * the handshake; without TLS the TCP socket itself.
+   * Maps the TCP socket of each connection to the socket on which requests arrive. With TLS, that
+   * is the TLS socket, or undefined during the handshake. Without TLS, it is the TCP socket itself.
    */
   readonly #open = new Map<Connection, Connection | undefined>();
   /** TCP sockets in their TLS handshake, by address pair. */
@@ -65,7 +66,7 @@ export class Connections {
   }
 
   /** Registers the end of a TLS handshake. */
-  secured(secure: Connection): void {
+  onHandshakeEnd(secure: Connection): void {
     const addresses = addressesOf(secure);
     const socket = this.#handshaking.get(addresses);
     if (socket === undefined) return;
@@ -83,7 +84,7 @@ export class Connections {
   }
 
   /** Registers a new request. */
-  began(request: IncomingMessage, response: ServerResponse): void {
+  onRequest(request: IncomingMessage, response: ServerResponse): void {
     const socket: Connection = request.socket;
     const before = socket[LATEST];
     socket[LATEST] = response;
@@ -94,7 +95,7 @@ export class Connections {
   }
 
   /** Registers that the headers of a response were sent. */
-  ended(request: IncomingMessage, response: ServerResponse): void {
+  onHeadersSent(request: IncomingMessage, response: ServerResponse): void {
     const socket: Connection = request.socket;
     if (socket[LATEST] === response) socket[LATEST] = undefined;
   }
@@ -126,7 +127,9 @@ export class Connections {
     }
   }
 
-  /** Closes connections that have sent nothing yet, which Node does not consider idle. */
+  /**
+   * Closes connections on which the client has sent nothing yet. Node does not consider them idle.
+   */
   closeSilent(): void {
     for (const [socket, served] of this.#open) {
       if (served === undefined || served.bytesRead === 0) socket.destroy();
@@ -134,6 +137,6 @@ export class Connections {
   }
 }
 
-/** Identifies a connection within this process. */
+/** Returns text that identifies an open connection within this process. */
 const addressesOf = ({ remoteAddress, remotePort, localAddress, localPort }: Socket): string =>
   `${remoteAddress} ${remotePort} ${localAddress} ${localPort}`;

@@ -27,8 +27,10 @@ export const BOUNDS = {
   keepAliveTimeout: 60_000,
   connectionsCheckingInterval: 2000,
   noDelay: true,
-  /** A client that reads nothing of its response is disconnected after one to two times this. */
-  stalledMs: 45_000,
+  /**
+   * If a client reads nothing of its response, it is disconnected after one to two times this time.
+   */
+  stallTimeoutMs: 45_000,
 };
 const MAX_FIELDS = 1000;
 /**
@@ -38,16 +40,22 @@ const MAX_FIELDS = 1000;
 const UNLIMITED = 0;
 const HANDSHAKE_MS = 10_000;
 
-/** Receives every response with the path of its route. 499 if the client disconnected before it. */
+/**
+ * Called for every response with the path of its route. The status is 499 if the client
+ * disconnected before the response.
+ */
 export interface TrafficWatcher {
-  responded(route: string, status: number, tookMs: number): void;
+  recordResponse(route: string, status: number, tookMs: number): void;
 }
 
-/** On shutdown, silent connections are closed after this time, at most half of the drain time. */
+/**
+ * On shutdown, connections without a request are closed after this time, but at most after half of
+ * the drain time.
+ */
 const SILENT_MS = 5000;
 
-/** On shutdown, connections in the backlog are accepted for at most this long. */
-const LISTEN_MS = 1000;
+/** On shutdown, connections in the kernel's backlog are accepted for at most this long. */
+const MAX_ACCEPT_MS = 1000;
 
 const NO_ROUTE = 'none';
 const CLIENT_GONE = 499;
@@ -63,9 +71,9 @@ export class HttpServer {
   readonly #connections: Connections;
   #inFlight = 0;
   #closing: Promise<number> | undefined = undefined;
-  readonly #stalledMs: number;
-  #cancelSweep: () => void = () => {};
-  /** Requests that arrive while the backlog is drained. */
+  readonly #stallTimeoutMs: number;
+  #cancelCheck: () => void = () => {};
+  /** Requests that arrive while the backlog is drained. They are handled afterwards. */
   #held: (() => void)[] | undefined = undefined;
 
   constructor(
@@ -81,18 +89,21 @@ export class HttpServer {
     this.#router = router;
     this.#access = access;
     this.#log = log;
-    this.#stalledMs = bounds.stalledMs;
+    this.#stallTimeoutMs = bounds.stallTimeoutMs;
     const listener: Listener = (request, response) => this.#serve(request, response);
     this.#server = serverOf(certificates, bounds, listener);
     this.#server.maxHeadersCount = UNLIMITED;
     this.#server.on('checkContinue', (request: IncomingMessage, response: ServerResponse) => {
-      // If the announced body is too large, the client does not have to send it.
+      // If the announced body is too large, `100 Continue` is not sent, so the client does not send
+      // the body.
       const announced = Number(request.headers['content-length'] ?? 0);
       if (announced <= MAX_BODY_BYTES) response.writeContinue();
       this.#serve(request, response);
     });
     this.#server.on('connection', (socket: Socket) => this.#connections.add(socket));
-    this.#server.on('secureConnection', (socket: Socket) => this.#connections.secured(socket));
+    this.#server.on('secureConnection', (socket: Socket) =>
+      this.#connections.onHandshakeEnd(socket),
+    );
   }
 
   get connections(): number {
@@ -107,13 +118,13 @@ export class HttpServer {
   #serve(request: IncomingMessage, response: ServerResponse): void {
     const startMs = monotonicMs();
     this.#inFlight++;
-    this.#connections.began(request, response);
+    this.#connections.onRequest(request, response);
     if (!this.#connections.isDraining) {
       this.#handle(request, response, startMs);
       return;
     }
     const handle = (): void => this.#handle(request, response, startMs);
-    // `setImmediate`: all pipelined requests of a packet are registered before one is handled.
+    // With `setImmediate`, all pipelined requests of a packet are registered before one is handled.
     if (this.#held === undefined) setImmediate(handle);
     else this.#held.push(handle);
   }
@@ -135,11 +146,11 @@ export class HttpServer {
       const admitted = this.#access.admit(context, route.access);
       const pending =
         admitted === undefined ? handler(context) : admitted.then(() => handler(context));
-      if (pending === undefined) this.#responded(route, context, startMs);
+      if (pending === undefined) this.#onResponse(route, context, startMs);
       else this.#await(pending, route, context, startMs);
     } catch (error) {
       this.#fail(context, error);
-      this.#responded(route, context, startMs);
+      this.#onResponse(route, context, startMs);
     }
   }
 
@@ -154,15 +165,15 @@ export class HttpServer {
     } catch (error) {
       this.#fail(context, error);
     }
-    this.#responded(route, context, startMs);
+    this.#onResponse(route, context, startMs);
   }
 
-  #responded(route: Route | undefined, context: RequestContext, startMs: number): void {
+  #onResponse(route: Route | undefined, context: RequestContext, startMs: number): void {
     const { request, response } = context;
     this.#inFlight--;
-    this.#connections.ended(request, response);
+    this.#connections.onHeadersSent(request, response);
     const status = response.headersSent ? response.statusCode : CLIENT_GONE;
-    this.#watcher?.responded(route?.path ?? NO_ROUTE, status, monotonicMs() - startMs);
+    this.#watcher?.recordResponse(route?.path ?? NO_ROUTE, status, monotonicMs() - startMs);
   }
 
   #fail(context: RequestContext, error: unknown): void {
@@ -175,39 +186,41 @@ export class HttpServer {
 
   /** Accepts connections on the port, or from `source`. Resolves to the address. */
   async listen({ host, port }: Listen, source?: ConnectionSource): Promise<Listen> {
-    this.#sweep();
+    this.#checkStalled();
     if (source !== undefined) {
-      // Starts Node's checks of connection timeouts.
+      // Makes Node start its checks of connection timeouts.
       this.#server.emit('listening');
       return source.open('http', (socket) => this.#server.emit('connection', socket));
     }
     return new Promise((resolve, reject) => {
       const onError = (error: Error): void => {
-        this.#cancelSweep();
+        this.#cancelCheck();
         reject(error);
       };
       this.#server.once('error', onError);
       this.#server.listen({ host, port, backlog: 4096 }, () => {
         this.#server.off('error', onError);
         // For example EMFILE: too many open files.
-        this.#server.on('error', (err) => this.#log.error({ err }, 'connection failed'));
+        this.#server.on('error', (err) =>
+          this.#log.error({ err }, 'accepting an HTTP connection failed'),
+        );
         resolve({ host, port: (this.#server.address() as AddressInfo).port });
       });
     });
   }
 
   /** Closes stalled connections periodically. */
-  #sweep(): void {
-    this.#cancelSweep = systemClock.schedule(this.#stalledMs, () => {
+  #checkStalled(): void {
+    this.#cancelCheck = systemClock.schedule(this.#stallTimeoutMs, () => {
       this.#connections.closeStalled();
-      this.#sweep();
+      this.#checkStalled();
     });
   }
 
   /**
    * Graceful shutdown. Stops accepting connections, and closes each open connection with its next
-   * response. Silent connections are closed after at most 5 s, all others after `drainMs`.
-   * Resolves to the number of requests that were cut off after `drainMs`.
+   * response. Connections without a request are closed after at most 5 s, all others after
+   * `drainMs`. Resolves to the number of requests that were cut off after `drainMs`.
    */
   close(drainMs: number): Promise<number> {
     this.#closing ??= this.#close(drainMs);
@@ -231,12 +244,12 @@ export class HttpServer {
       const closed = (): void => {
         cancelSilent();
         cancelAll();
-        this.#cancelSweep();
+        this.#cancelCheck();
         // Stops Node's timer that checks connection timeouts.
         server.close();
         resolve(cut);
       };
-      void this.#stopListening(Math.min(LISTEN_MS, drainMs / 2), closed);
+      void this.#stopListening(Math.min(MAX_ACCEPT_MS, drainMs / 2), closed);
     });
   }
 

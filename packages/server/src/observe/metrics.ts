@@ -86,7 +86,7 @@ export class Metrics implements TrafficWatcher {
     return this.counters.onFailure;
   }
 
-  responded(route: string, status: number, tookMs: number): void {
+  recordResponse(route: string, status: number, tookMs: number): void {
     const traffic = this.#requests.get(route) ?? this.#addRoute(route);
     traffic.statuses[status]++;
     traffic.durations?.add(tookMs / 1000);
@@ -101,7 +101,7 @@ export class Metrics implements TrafficWatcher {
   }
 
   /** Records the duration of a decision. */
-  decided(protocol: Protocol, tookMs: number): void {
+  recordDecision(protocol: Protocol, tookMs: number): void {
     this.#durationsOf(protocol).add(tookMs / 1000);
   }
 
@@ -129,7 +129,8 @@ export class Metrics implements TrafficWatcher {
       registers: [this.#registry],
       collect() {
         this.reset();
-        // Policies without decisions are exported as 0, so that `rate()` sees their first increase.
+        // Policies without decisions are exported as 0, so that `rate()` includes their first
+        // increase.
         for (const { config } of decisionService.policies.list()) {
           const ofPolicy = counters.of(config.name);
           if (ofPolicy !== counters.get(config.name)) continue;
@@ -364,7 +365,10 @@ export const jointMetricsText = (parts: readonly MetricsData[]): Promise<string>
 
 let processRegistry: Registry | undefined;
 
-/** Returns metrics of the process, such as memory and CPU time. All services in it share them. */
+/**
+ * Returns metrics of the process, such as memory and CPU time. All services in the process share
+ * them.
+ */
 function processMetrics(): Registry {
   if (processRegistry === undefined) {
     processRegistry = new Registry();

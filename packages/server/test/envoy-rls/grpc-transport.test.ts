@@ -13,11 +13,11 @@ const PATH = '/test.Service/Wait';
 const HEADERS = { ':method': 'POST', ':path': PATH, 'content-type': 'application/grpc' };
 const short = {
   ...GRPC_BOUNDS,
-  beginMs: 200,
+  prefaceTimeoutMs: 200,
   idleMs: 300,
-  stalledMs: 300,
+  stallTimeoutMs: 300,
   pingMs: 100,
-  sweepMs: 20,
+  checkIntervalMs: 20,
 };
 /** Longer than the test timeout, so that a drain that waits for its end fails the test. */
 const DRAIN_MS = 60_000;

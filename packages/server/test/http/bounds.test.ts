@@ -13,7 +13,7 @@ const short = {
   ...BOUNDS,
   ...{ headersTimeout: 300, requestTimeout: 600, keepAliveTimeout: 400 },
   connectionsCheckingInterval: 50,
-  stalledMs: 200,
+  stallTimeoutMs: 200,
 };
 
 let server: HttpServer;

@@ -17,7 +17,7 @@ import { settingsOf } from '../running.ts';
 import { type TlsFiles, writeTlsFiles } from '../tls-pair.ts';
 import { headOf, open } from './raw.ts';
 
-const short = { ...BOUNDS, stalledMs: 300, connectionsCheckingInterval: 50 };
+const short = { ...BOUNDS, stallTimeoutMs: 300, connectionsCheckingInterval: 50 };
 /** Longer than the test timeout, so that a drain that waits for its end fails the test. */
 const DRAIN_MS = 60_000;
 
