@@ -25,7 +25,7 @@ export function forwardedClient(settings: AddressSettings, log: Logger): Address
     const read = clientAddress({ ...base, trustProxy });
     return (incoming) => addressBy(read, incoming);
   }
-  const readLocal = cached(clientAddress({ ...base, trustProxy: 1 }), forwardedHeader);
+  const readLocal = withCache(clientAddress({ ...base, trustProxy: 1 }), forwardedHeader);
   const readRemote = clientAddress(base);
   return (incoming) =>
     isLocal(incoming.socket) ? readLocal(incoming) : addressBy(readRemote, incoming);
@@ -53,8 +53,11 @@ function isLocal(socket: Socket & { [LOCAL]?: boolean }): boolean {
 const MAX_CACHED = 4096;
 const MAX_CACHED_LENGTH = 256;
 
-/** Caches addresses by header value. With one trusted hop, they depend on the header only. */
-function cached(read: AddressReader, name: string): AddressOf {
+/**
+ * Caches the clients' keys by the value of the header. With one trusted proxy, a key depends only
+ * on this value.
+ */
+function withCache(read: AddressReader, name: string): AddressOf {
   const keys = new Map<string, string>();
   return (incoming) => {
     const list = singleHeader(incoming, name);

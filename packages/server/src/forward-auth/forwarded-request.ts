@@ -12,7 +12,10 @@ import { ruleHeader, singleHeader } from './single-header.ts';
 /** Returns the client address of a forwarded request, as a key. */
 export type AddressOf = (incoming: IncomingMessage) => string;
 
-/** Reads the method and the path at once, and other properties when a rule needs them. */
+/**
+ * A forwarded request. The method and the path are validated at once, other properties when a rule
+ * reads them.
+ */
 export class ForwardedRequest implements RequestAttributes {
   readonly path: string;
   readonly #query: number;
@@ -36,7 +39,7 @@ export class ForwardedRequest implements RequestAttributes {
   }
 
   get host(): string {
-    const host = required(this.incoming, this.profile.host);
+    const host = requiredHeader(this.incoming, this.profile.host);
     if (host.length > MAX_HOST_LENGTH || !HOST.test(host))
       throw invalid('the host', 'be a name or an address');
     return host;
@@ -59,7 +62,7 @@ const TARGET = /^(?:\/[!"$-~\x80-\xff]*|\*)$/;
 const METHOD = /^[\w!#$%&'*+.^`|~-]+$/;
 const HOST = /^(?:[\w.!$&'()*+;=~-]+|\[[\da-fA-F:.]+\])(?::\d*)?$/;
 
-/** Returns the request that the headers of the profile describe. */
+/** Returns the request that the proxy describes in the headers of its profile. */
 export function describedRequest(
   incoming: IncomingMessage,
   addressOf: AddressOf,
@@ -67,8 +70,8 @@ export function describedRequest(
 ): ForwardedRequest {
   const { described } = profile;
   if (described === undefined) throw new TypeError('The profile describes no request');
-  const method = required(incoming, described.method);
-  const target = required(incoming, described.url);
+  const method = requiredHeader(incoming, described.method);
+  const target = requiredHeader(incoming, described.url);
   return new ForwardedRequest(incoming, addressOf, profile, method, target);
 }
 
@@ -83,7 +86,7 @@ export function prefixedRequest(
   return new ForwardedRequest(incoming, addressOf, profile, method, url.slice(prefix.length));
 }
 
-function required(incoming: IncomingMessage, name: string): string {
+function requiredHeader(incoming: IncomingMessage, name: string): string {
   const value = singleHeader(incoming, name);
   if (value) return value;
   const message = `Expected the proxy to send \`${name}\`, got no such header; check --proxy`;

@@ -1,6 +1,7 @@
 /**
  * Forward-auth endpoints. A proxy sends a subrequest before it forwards a request: 200 admits the
- * request, 429 denies it, both with rate-limit headers. Accepts any method and ignores the body.
+ * request, 429 denies it, both with rate-limit headers. The endpoints accept any method and ignore
+ * the body.
  *
  *     /v1/forward-auth               headers describe the forwarded request
  *     /v1/forward-auth?deny=403      for nginx, which treats statuses other than 401 and 403 as
@@ -42,7 +43,8 @@ const ENVOY_PREFIX = `${PATH}/ext-authz`;
 export function forwardAuthRoutes(router: Router, app: AppContext): void {
   const forwardAuth = new ForwardAuth(app);
   const profile = PROXY_PROFILES[app.settings.proxy];
-  // Envoy does not describe the request in headers, so a client could forge such headers.
+  // Envoy does not describe the request in headers. On this route, clients behind Envoy could forge
+  // them.
   if (profile.described !== undefined) {
     const described: RequestReader = (incoming, addressOf) =>
       describedRequest(incoming, addressOf, profile);
@@ -94,7 +96,10 @@ class ForwardAuth {
     }
   }
 
-  /** Logs the first missing header. If `--proxy` names the wrong proxy, all requests lack it. */
+  /**
+   * Logs a missing header, but only once: if `--proxy` names the wrong proxy, the header is missing
+   * in all requests.
+   */
   #warnOfProfile(error: unknown): void {
     if (this.#hasWarned || !(error instanceof HttpError)) return;
     const { code, message } = error;
@@ -138,13 +143,13 @@ class ForwardAuth {
     const enforced = [...tooLarge].filter((request) => !isShadow(request));
     if (enforced.length > 0) return { violated: enforced.map((each) => this.#tooLargeLimit(each)) };
     const shadow = [...tooLarge].map((each) => this.#tooLargeLimit(each));
-    // The response does not wait for the report.
+    // This call only reports the denials, so the response does not wait for it.
     this.#decisionService.denyForever(shadow, true).catch(() => {});
     const rest = requests.filter((request) => !tooLarge.has(request));
     return rest.length === 0 ? [] : this.#decisionService.limits(rest);
   }
 
-  /** Returns a limit whose cost is above its capacity, which `DecisionService.limits` rejects. */
+  /** Returns a limit whose cost is above its capacity. `DecisionService.limits` would reject it. */
   #tooLargeLimit({ policy, key, cost, operation }: LimitRequest): Limit {
     const limit = this.#decisionService.policies.limit(policy, key, undefined, 1);
     return { ...limit, cost: cost ?? limit.policy.costs.get(operation ?? '') ?? 1 };

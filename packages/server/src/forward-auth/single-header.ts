@@ -51,7 +51,7 @@ export function ruleHeader(
   joinsLines: boolean,
 ): string | undefined {
   const value = singleHeader(incoming, name);
-  if (HYPHEN.test(name)) rejectTwin(incoming, name);
+  if (HYPHEN.test(name)) rejectSimilarName(incoming, name);
   if (joinsLines && value?.includes(',') && !WITH_COMMAS.has(name)) throw repeated(name);
   return value;
 }
@@ -59,7 +59,7 @@ export function ruleHeader(
 const HYPHEN = /[-_]/;
 const cgiName = (name: string): string => name.toLowerCase().replaceAll('-', '_');
 
-function rejectTwin({ rawHeaders }: IncomingMessage, name: string): void {
+function rejectSimilarName({ rawHeaders }: IncomingMessage, name: string): void {
   for (let at = 0; at < rawHeaders.length; at += 2) {
     const raw = rawHeaders[at];
     if (raw.length !== name.length || !HYPHEN.test(raw)) continue;

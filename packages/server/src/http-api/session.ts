@@ -103,7 +103,7 @@ async function notifyGroup({ group }: AppContext, session: Session, cookie: stri
 }
 
 /** Registers the handlers by which other processes end sessions, and read the ended sessions. */
-function shareEnded({ group }: AppContext, sessions: Sessions): void {
+function handleSessionQueries({ group }: AppContext, sessions: Sessions): void {
   group.handle(SIGN_OUT, (session) => {
     sessions.end(session as Session);
     return true;
@@ -115,12 +115,12 @@ function shareEnded({ group }: AppContext, sessions: Sessions): void {
 export async function fetchEndedSessions({ access, group }: AppContext): Promise<void> {
   const { sessions } = access;
   if (sessions === undefined) return;
-  for (const ended of await group.gather(SIGNED_OUT)) sessions.learn(ended as EndedSessions);
+  for (const ended of await group.gather(SIGNED_OUT)) sessions.addEnded(ended as EndedSessions);
 }
 
 export function sessionRoutes(router: Router, app: AppContext): void {
   const { sessions } = app.access;
-  if (sessions !== undefined) shareEnded(app, sessions);
+  if (sessions !== undefined) handleSessionQueries(app, sessions);
   router.add('GET', '/v1/session', 'open', sessionHandler(app));
   router.add('POST', '/v1/session', 'open', signInHandler(app));
   router.add('DELETE', '/v1/session', 'open', signOutHandler(app));

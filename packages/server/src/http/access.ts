@@ -22,7 +22,10 @@ const hostName = (host: string): string =>
 
 /** Limits guesses at the admin token. */
 export interface AttemptLimiter {
-  /** Counts a bearer token. Rejects with a 429 if the address has sent too many wrong tokens. */
+  /**
+   * Counts an attempt with a bearer token. Rejects with a 429 if the address has sent too many
+   * wrong tokens.
+   */
   bearer(context: RequestContext, isRight: boolean): Promise<void>;
 }
 
@@ -51,7 +54,7 @@ export class AccessControl {
    * promise instead, which may reject with a 401 or 429.
    */
   admit(context: RequestContext, access: Access): undefined | Promise<void> {
-    // A proxy forwards the headers of the browser, whose `Origin` concerns the protected page.
+    // A proxy forwards the browser's headers. Their `Origin` refers to the page behind the proxy.
     if (access === 'proxied') return undefined;
     const { headers } = context.request;
     if (headers.origin !== undefined || headers['sec-fetch-site'] !== undefined) {
@@ -71,7 +74,7 @@ export class AccessControl {
     throw new HttpError(403, 'ERR_CROSS_SITE', 'Expected the Host to be a loopback name');
   }
 
-  /** Returns how the caller is authenticated as an admin, or undefined. */
+  /** Returns how the caller is authenticated as an admin; undefined if the caller is not. */
   callerOf(context: RequestContext): Caller | undefined | Promise<Caller | undefined> {
     const { authorization } = context.request.headers;
     const [, token] = /^Bearer +(.+)$/i.exec(authorization ?? '') ?? [];
@@ -102,7 +105,7 @@ export class AccessControl {
 
   /** Returns false if the caller's session has expired or ended. Checked during event streams. */
   stillAdmits({ caller }: RequestContext): boolean {
-    return caller?.session === undefined || this.sessions?.isGood(caller.session) === true;
+    return caller?.session === undefined || this.sessions?.isActive(caller.session) === true;
   }
 
   /** Resolves to whether the caller has admin access. */

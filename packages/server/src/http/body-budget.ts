@@ -14,7 +14,7 @@ let heldBytes = 0;
 const heldByClient = new Map<string, number>();
 
 /** A response or stream. The share is released when the response or stream closes. */
-interface Closing {
+interface CloseEmitter {
   once(event: 'close', listener: () => void): unknown;
 }
 
@@ -24,11 +24,14 @@ export class BodyShare {
 
   /** `client` is the address that the connection comes from. */
   constructor(
-    private readonly response: Closing,
+    private readonly response: CloseEmitter,
     private readonly client: string,
   ) {}
 
-  /** Sets the size of the body. Returns false and changes nothing if it exceeds the budget. */
+  /**
+   * Sets the size of the body. Returns false and changes nothing if the size would exceed the
+   * budget.
+   */
   grow(size: number): boolean {
     if (size <= SMALL_BODY_BYTES) return true;
     const more = size - this.#bytes;

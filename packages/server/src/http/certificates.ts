@@ -62,7 +62,10 @@ export class Certificates {
   }
 }
 
-/** Returns a function that loads configuration and certificates. Rejects if either is invalid. */
+/**
+ * Returns a function that loads configuration and certificates. The function rejects if either is
+ * invalid.
+ */
 export function loadWith(
   load: () => Promise<Config>,
   certificates: Certificates | undefined,

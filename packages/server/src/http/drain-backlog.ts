@@ -8,8 +8,8 @@ export interface DrainOptions {
   accepted(): number;
   readonly timeoutMs: number;
   /**
-   * Maximum duration of a turn of the event loop that proves an empty backlog. During a longer
-   * turn, further clients may have connected. Default 0.5.
+   * If a turn of the event loop takes longer than this, it does not prove that the backlog is
+   * empty: further clients may have connected meanwhile. Default 0.5.
    */
   readonly maxTurnMs?: number;
   /** Whether accepted connections still wait to be handed to a worker. Default: never. */

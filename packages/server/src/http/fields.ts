@@ -6,7 +6,10 @@ import type { ServiceDecision } from '../decision-service.ts';
 
 export type Field = readonly [name: string, value: string];
 
-/** Returns the report of the enforced limits. Shadow limits are not reported to clients. */
+/**
+ * Returns the values for rate-limit headers. Includes only enforced limits: clients do not see
+ * shadow limits.
+ */
 export function decisionReport(result: CheckResult, limits: readonly Limit[]): HeaderReport {
   const windowOf = (name: string): number =>
     limits.find(({ policy }) => policy.name === name)?.policy.windowMs ?? 0;
@@ -17,7 +20,10 @@ export function decisionReport(result: CheckResult, limits: readonly Limit[]): H
   return headerReport(result, finite, windowOf);
 }
 
-/** Returns the headers of a decision. Only `Retry-After` if the store failed and `deny` applied. */
+/**
+ * Returns the headers of a decision. If the store failed and the action `deny` applied, returns
+ * only `Retry-After`.
+ */
 export function fieldsOf(
   { result }: ServiceDecision,
   limits: readonly Limit[],
@@ -25,8 +31,8 @@ export function fieldsOf(
 ): readonly Field[] {
   if (result === undefined) return [];
   const report = decisionReport(result, limits);
-  const isUnmeasured = result.degraded?.action === 'deny';
-  const fields = isUnmeasured ? [] : headerForms[form](report);
+  const isFallbackDenial = result.degraded?.action === 'deny';
+  const fields = isFallbackDenial ? [] : headerForms[form](report);
   const wait = Number.isFinite(result.retryAfterMs) ? retryAfter(report, form) : undefined;
   return wait === undefined ? fields : [...fields, wait];
 }

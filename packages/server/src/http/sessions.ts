@@ -26,13 +26,13 @@ export interface EndedSessions {
 export const SESSION_MS = 8 * 60 * 60 * 1000;
 
 /**
- * Maximum number of stored ended sessions. Beyond it, the oldest one is deleted, and all sessions
- * that expire no later than it count as ended.
+ * Maximum number of stored ended sessions. If there are more, the oldest one is deleted. From then
+ * on, all sessions that expire no later than the deleted one count as ended.
  */
 const MAX_ENDED = 10_000;
 
 const ID_BYTES = 16;
-const FORM = /^(v1\.([0-9a-z]{1,11})\.([\w-]{22}))\.([\w-]{43})$/;
+const COOKIE_FORMAT = /^(v1\.([0-9a-z]{1,11})\.([\w-]{22}))\.([\w-]{43})$/;
 
 /**
  * Returns the signing key for a token. The derivation is slow on purpose, because an attacker with
@@ -65,17 +65,17 @@ export class Sessions {
 
   /** Returns the session of a cookie value, or undefined if the session is invalid or has ended. */
   read(text: string): Session | undefined {
-    const [, signed, end, id, signature] = FORM.exec(text) ?? [];
+    const [, signed, end, id, signature] = COOKIE_FORMAT.exec(text) ?? [];
     if (signed === undefined) return undefined;
     // Compares the encoded signatures, because several base64url texts decode to the same bytes.
     const isOurs = timingSafeEqual(Buffer.from(this.#sign(signed)), Buffer.from(signature));
     if (!isOurs) return undefined;
     const session = { id, expiresAtMs: Number.parseInt(end, 36) };
-    return this.isGood(session) ? session : undefined;
+    return this.isActive(session) ? session : undefined;
   }
 
   /** Whether the session has neither expired nor been ended. */
-  isGood({ id, expiresAtMs }: Session): boolean {
+  isActive({ id, expiresAtMs }: Session): boolean {
     if (expiresAtMs <= this.#clock.now() || expiresAtMs <= this.#endedUntilMs) return false;
     return !this.#ended.has(id);
   }
@@ -91,7 +91,7 @@ export class Sessions {
   }
 
   /** Adds the ended sessions of another process. */
-  learn({ sessions, untilMs }: EndedSessions): void {
+  addEnded({ sessions, untilMs }: EndedSessions): void {
     this.#endedUntilMs = Math.max(this.#endedUntilMs, untilMs);
     for (const session of sessions) this.end(session);
   }

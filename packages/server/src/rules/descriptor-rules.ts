@@ -15,7 +15,7 @@ import type { LimitRequest } from '../decision-service.ts';
 import { firstAdded, PatternIndex } from '../pattern-index.ts';
 import { runToEnd } from '../slices.ts';
 import { matchesWildcardParts } from '../wildcard.ts';
-import { ANONYMOUS_KEY, shortened } from './request-keys.ts';
+import { ANONYMOUS_KEY, shortenKey } from './request-keys.ts';
 
 /** The entries of a descriptor, in order. */
 export type Entries = readonly { readonly key: string; readonly value: string }[];
@@ -23,7 +23,10 @@ export type Entries = readonly { readonly key: string; readonly value: string }[
 /** A limit of a descriptor. The cost, if set, is charged for each hit of the request. */
 export interface DescriptorRequest extends LimitRequest {
   readonly key: string;
-  /** Name in responses to Envoy: for rules the policy, for trees the name of the limit, if any. */
+  /**
+   * Name in responses to Envoy. For a limit of a rule, the name of the policy. For a limit of a
+   * descriptor tree, its own name, if any.
+   */
   readonly name: string | undefined;
 }
 
@@ -32,7 +35,7 @@ interface DescriptorProperties {
   readonly replaces: readonly string[];
   /** Whether the limit is soft: a request is denied only if all its soft limits are exceeded. */
   readonly soft: boolean;
-  /** Sent to Envoy while the descriptor is within its limit. */
+  /** Data that is sent to Envoy while the descriptor is within its limit. */
   readonly metadata: Readonly<Record<string, unknown>> | undefined;
 }
 
@@ -70,7 +73,7 @@ export class DescriptorRules {
     run(this.#prepare(rules, domains));
   }
 
-  /** Builds rules in slices. */
+  /** Builds the rules in slices: yields after each rule or descriptor. */
   static *building(
     rules: readonly RuleConfig[],
     domains: readonly DomainConfig[],
@@ -217,8 +220,8 @@ class DomainRules {
 }
 
 /**
- * Returns an id for a list of keys, in any order. The keys of a rule are unique, so a descriptor
- * with repeated keys matches no rule.
+ * Returns an id for a list of keys. The order of the keys does not matter. The keys of a rule are
+ * unique, so a descriptor with repeated keys matches no rule.
  */
 const keysOf = (keys: string[]): string => joinKey(...keys.sort());
 
@@ -323,4 +326,4 @@ function limitsOf(
 
 /** Returns the key for the parts. Requests with the same parts have the same key. */
 export const keyOf = (parts: readonly string[]): string =>
-  joinKey(...(parts.length < 2 && !parts[0] ? ANONYMOUS_KEY : shortened(parts)));
+  joinKey(...(parts.length < 2 && !parts[0] ? ANONYMOUS_KEY : shortenKey(parts)));

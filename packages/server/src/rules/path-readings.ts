@@ -1,6 +1,6 @@
 /**
- * Finds the readings of a path: all paths as which an application may interpret it. Proxies and
- * applications treat encoded slashes, backslashes, empty segments, dot segments and parameters
+ * Finds the readings of a path: the paths that different applications may derive from it. Proxies
+ * and applications treat encoded slashes, backslashes, empty segments, dot segments and parameters
  * differently. So a path is read in all of these ways, and rules apply to each distinct reading.
  *
  *     /x/..%2flogin   ->   /x/..%2flogin, /x/../login, /login
@@ -9,9 +9,12 @@
  * covered. A path without special characters has one reading and skips all steps.
  */
 import { AmbiguousRequest } from '../ambiguous-request.ts';
-import { casedPath, decodePlain, finishedPath, withoutDots } from './request-path.ts';
+import { casedPath, decodePlain, finishPath, withoutDots } from './request-path.ts';
 
-/** Maximum number of readings, because the rules are searched for each. Others are rejected. */
+/**
+ * Maximum number of readings, because the rules are searched for each. Paths with more are
+ * rejected.
+ */
 export const MAX_READINGS = 16;
 /** Maximum length of a path with special characters, to bound the time for finding readings. */
 export const MAX_UNUSUAL_PATH_LENGTH = 4096;
@@ -20,7 +23,10 @@ const UNUSUAL = /[%\\;]|\/\/|\.(?:\/|$)/;
 
 const NOT_PLAIN = /[^!-~]|[%\\;?#A-Z]|\/\/|\/\.|\.(?:\/|$)|.\/$/;
 
-/** Fast path: whether a path is in its normal form and has no other reading, as most paths. */
+/**
+ * Fast path: whether a path is in its normal form and has no other reading. Most paths are like
+ * this.
+ */
 export const isPlain = (path: string): boolean =>
   path.charCodeAt(0) === SLASH && !NOT_PLAIN.test(path);
 
@@ -29,7 +35,10 @@ const SLASH = 47;
 /** Whether the only reading of a path is its normal form. */
 export const hasOneReading = (path: string): boolean => !UNUSUAL.test(path);
 
-/** Returns the distinct readings in their normal form; throws a 400 if there are too many. */
+/**
+ * Returns the distinct readings in their normal form; throws an `AmbiguousRequest` if there are too
+ * many.
+ */
 export const readingsOf = (path: string): readonly string[] => [
   ...new Set(casedReadingsOf(path).map((reading) => reading.toLowerCase())),
 ];
@@ -38,7 +47,7 @@ export const readingsOf = (path: string): readonly string[] => [
 export function casedReadingsOf(path: string): readonly string[] {
   if (hasOneReading(path)) return [casedPath(path)];
   if (path.length > MAX_UNUSUAL_PATH_LENGTH) throw tooMany();
-  const texts = new Set([decodePlain(path), decodePlain(legacyDecoded(path))]);
+  const texts = new Set([decodePlain(path), decodePlain(decodeLegacy(path))]);
   // The iteration of a set includes elements added meanwhile, so steps apply in any order.
   for (const text of texts) {
     for (const step of STEPS) {
@@ -46,7 +55,7 @@ export function casedReadingsOf(path: string): readonly string[] {
       if (texts.size > MAX_READINGS) throw tooMany();
     }
   }
-  return [...new Set([...texts].map(finishedPath))];
+  return [...new Set([...texts].map(finishPath))];
 }
 
 const tooMany = (): AmbiguousRequest =>
@@ -60,12 +69,13 @@ type Step = (text: string) => readonly string[];
 const NONE: readonly string[] = [];
 
 /** Returns the variant `to`, or no variant if it equals the text. */
-const changed = (text: string, to: string): readonly string[] => (to === text ? NONE : [to]);
+const variantIfChanged = (text: string, to: string): readonly string[] =>
+  to === text ? NONE : [to];
 
 const byte = (code: number): string => `%${code.toString(16).padStart(2, '0')}`;
 
 /** Decodes `%u002f` of IIS and overlong UTF-8: `%c0%af` and `%e0%80%af` are `/`. */
-function legacyDecoded(text: string): string {
+function decodeLegacy(text: string): string {
   return text
     .replace(/%u00([\da-f]{2})/gi, '%$1')
     .replace(/(?:%c([01])|%e0%8([01]))%([89ab][\da-f])/gi, (_, two, three, last: string) =>
@@ -74,31 +84,32 @@ function legacyDecoded(text: string): string {
 }
 
 /** URL parsers decode `%2e` and nothing else. */
-const encodedDots: Step = (text) => changed(text, text.replace(/%2e/gi, '.'));
+const encodedDots: Step = (text) => variantIfChanged(text, text.replace(/%2e/gi, '.'));
 
 /** With `AllowEncodedSlashes NoDecode`, Apache decodes everything except slashes. */
-const encodedNames: Step = (text) => changed(text, decodedOnce(text, /%(?:5c|2e|3b|25)/gi));
+const encodedNames: Step = (text) => variantIfChanged(text, decodeOnce(text, /%(?:5c|2e|3b|25)/gi));
 
 /** Most servers decode everything. A proxy and its application may each decode once. */
-const encodedSlashes: Step = (text) => changed(text, decodedOnce(text, /%(?:2f|5c|2e|3b|25)/gi));
+const encodedSlashes: Step = (text) =>
+  variantIfChanged(text, decodeOnce(text, /%(?:2f|5c|2e|3b|25)/gi));
 
-const decodedOnce = (text: string, encoded: RegExp): string =>
+const decodeOnce = (text: string, encoded: RegExp): string =>
   decodePlain(text.replace(encoded, decodeURIComponent));
 
 /** If a decoded path is parsed again, it ends at `?` or `#`. In C, a string ends at NUL. */
-const encodedEnds: Step = (text) => changed(text, text.replace(/%(?:3f|23|00).*$/i, ''));
+const encodedEnds: Step = (text) => variantIfChanged(text, text.replace(/%(?:3f|23|00).*$/i, ''));
 
-const backslashes: Step = (text) => changed(text, text.replaceAll('\\', '/'));
+const backslashes: Step = (text) => variantIfChanged(text, text.replaceAll('\\', '/'));
 
 /** To a URL parser, `//host/login` is the path `/login` on another host. */
-const authority: Step = (text) => changed(text, text.replace(/^\/{2,}[^/]*/, ''));
+const authority: Step = (text) => variantIfChanged(text, text.replace(/^\/{2,}[^/]*/, ''));
 
 /** Java servers drop `;name=value` from each segment. */
-const parameters: Step = (text) => changed(text, text.replace(/;[^/]*/g, ''));
+const parameters: Step = (text) => variantIfChanged(text, text.replace(/;[^/]*/g, ''));
 
 /** Windows ignores dots and spaces at the end of a name, and some frameworks trim spaces. */
 const trailingDots: Step = (text) =>
-  TAIL.test(text) ? changed(text, text.split('/').map(withoutTail).join('/')) : NONE;
+  TAIL.test(text) ? variantIfChanged(text, text.split('/').map(withoutTail).join('/')) : NONE;
 
 const TAIL = /(?:\.|%(?:20|09|0a|0d))(?:\/|$)/i;
 

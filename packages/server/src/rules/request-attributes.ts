@@ -1,7 +1,7 @@
 /** The properties of a request that rules match and keys contain. */
 export interface RequestAttributes {
   readonly method: string;
-  /** Without the query. */
+  /** The path without the query. */
   readonly path: string;
   /** The query without `?`; empty if there is none. */
   readonly search: string;

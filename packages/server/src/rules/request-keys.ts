@@ -34,14 +34,14 @@ export function keyReader(parts: readonly KeyPart[]): KeyReader {
     }
     let length = 0;
     for (const part of key) length += part.length + 1;
-    return length <= SURELY_SHORT ? key : shortened(key);
+    return length <= SURELY_SHORT ? key : shortenKey(key);
   };
 }
 
 interface SourceReader {
-  /** The start of the part: `['header', 'x-user']`. */
+  /** The names with which the part begins: `['header', 'x-user']`. */
   readonly names: readonly string[];
-  /** The start of the part as text: `header:x-user:`. */
+  /** The same as text: `header:x-user:`. */
   readonly start: string;
   readonly read: Reader;
 }
@@ -66,7 +66,7 @@ function singleReader(sources: readonly SourceReader[]): KeyReader {
       const { names, start, read } = sources[at];
       const value = read(attributes) ?? '';
       if (value === '' && at < last) continue;
-      if (start.length + value.length > SURELY_SHORT) return shortened([...names, value]);
+      if (start.length + value.length > SURELY_SHORT) return shortenKey([...names, value]);
       return NEEDS_ESCAPING.test(value) ? [...names, value] : start + value;
     }
     return ANONYMOUS_KEY;
@@ -75,6 +75,7 @@ function singleReader(sources: readonly SourceReader[]): KeyReader {
 
 const NEEDS_ESCAPING = /[:\\]/;
 
+/** The key of all requests and descriptors that have no key parts. */
 export const ANONYMOUS_KEY: readonly string[] = ['', ''];
 
 /** Keys up to this length are never too long, because escaping at most doubles the length. */
@@ -123,7 +124,7 @@ function readerOf(source: KeySource): Reader {
  * part that is longer than a hash is replaced by its hash. If the key is still too long, the whole
  * key is replaced by its hash.
  */
-export function shortened(parts: readonly string[]): readonly string[] {
+export function shortenKey(parts: readonly string[]): readonly string[] {
   if (isShort(parts)) return parts;
   const hashed = parts.map((part) => (part.length > HASH_LENGTH ? hashOf(part) : part));
   return isShort(hashed) ? hashed : [hashOf(joinKey(...parts))];

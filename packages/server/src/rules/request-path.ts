@@ -13,14 +13,14 @@ const isDecoded = (byte: number): boolean =>
 const chr = String.fromCharCode;
 const hex = (code: number): string => `%${code.toString(16).padStart(2, '0')}`;
 
-const decoded = (encoded: string): string => {
+const decodeByte = (encoded: string): string => {
   const byte = Number.parseInt(encoded.slice(1), 16);
   return isDecoded(byte) ? chr(byte) : encoded;
 };
 
 /** Decodes percent-encodings, except of characters that structure a path, such as `/` and `.`. */
 export const decodePlain = (text: string): string =>
-  text.includes('%') ? text.replace(/%[\da-fA-F]{2}/g, decoded) : text;
+  text.includes('%') ? text.replace(/%[\da-fA-F]{2}/g, decodeByte) : text;
 
 /** Removes dot segments, and the segment before each `..`. Expects segments of a decoded path. */
 export function withoutDots(segments: readonly string[]): string[] {
@@ -34,9 +34,9 @@ export function withoutDots(segments: readonly string[]): string[] {
 
 /**
  * Returns a decoded path with `//` merged, without `/` at the end, and with all characters except
- * visible ASCII percent-encoded. Does not change case and dot segments.
+ * visible ASCII percent-encoded. Does not change the case or the dot segments.
  */
-export function finishedPath(text: string): string {
+export function finishPath(text: string): string {
   const shown = text.replace(/[^!-~]/g, (character) => hex(character.charCodeAt(0)));
   return `/${shown.split('/').filter(Boolean).join('/')}`;
 }
@@ -47,7 +47,7 @@ export function finishedPath(text: string): string {
  * - Lower case, without query and fragment, and without dot segments.
  * - Percent-encodings are decoded if all applications treat both forms as equal. An encoded slash
  *   stays encoded, because it is not a separator. An invalid encoding stays.
- * - Slashes and other characters are treated as by `finishedPath`.
+ * - Slashes and other characters are treated as by `finishPath`.
  */
 export function normalPath(path: string): string {
   if (path.charCodeAt(0) === SLASH && !NOT_NORMAL.test(path)) return path;
@@ -59,7 +59,7 @@ export function casedPath(path: string): string {
   const end = path.search(/[?#]/);
   const plain = decodePlain(end < 0 ? path : path.slice(0, end));
   const text = plain.replace(/%(?:2e|3b|5c)/gi, decodeURIComponent);
-  return finishedPath(withoutDots(text.split('/').filter(Boolean)).join('/'));
+  return finishPath(withoutDots(text.split('/').filter(Boolean)).join('/'));
 }
 
 const SLASH = 47;
@@ -86,7 +86,7 @@ export class PathPattern {
   /** The first segment, if it has no `*`. */
   readonly firstSegment: string | undefined;
   readonly #steps: readonly number[];
-  readonly #isBelow: boolean;
+  readonly #isPrefixOnly: boolean;
   #now: Uint8Array;
   #next: Uint8Array;
 
@@ -98,7 +98,7 @@ export class PathPattern {
     this.isExact = this.prefix !== '' && pieces.length === 1;
     const rest = this.prefix === '' ? pieces : pieces.slice(1);
     this.#steps = rest.flatMap(stepsOf);
-    this.#isBelow = rest.length === 1 && rest[0] === '/**';
+    this.#isPrefixOnly = rest.length === 1 && rest[0] === '/**';
     const [, first, isWhole] = /^(\/[^/]+)(\/?)/.exec(this.prefix) ?? [];
     const isComplete = isWhole === '/' || this.isExact || rest[0] === '/**';
     this.firstSegment = isComplete ? first : undefined;
@@ -111,7 +111,7 @@ export class PathPattern {
     const { prefix } = this;
     if (this.isExact) return path === prefix;
     if (!path.startsWith(prefix)) return false;
-    if (!this.#isBelow) return this.#matchesFrom(path, prefix.length);
+    if (!this.#isPrefixOnly) return this.#matchesFrom(path, prefix.length);
     return path.length === prefix.length || path.charCodeAt(prefix.length) === SLASH;
   }
 

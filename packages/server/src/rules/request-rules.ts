@@ -11,7 +11,7 @@ import { type KeyReader, keyReader } from './request-keys.ts';
 import { casedPath, normalPath, PathPattern } from './request-path.ts';
 
 export class RequestRules {
-  /** Indexes of rules by their paths without wildcards. */
+  /** Indexes of rules with a path without wildcards, by this path. */
   readonly #exact = new Map<string, number[]>();
   /** Indexes of rules with patterns, by the first segment of the pattern. */
   readonly #bySegment = new Map<string, number[]>();
@@ -32,7 +32,7 @@ export class RequestRules {
     run(this.#prepare());
   }
 
-  /** Builds rules in slices. */
+  /** Builds the rules in slices: yields after each rule. */
   static *building(rules: readonly RuleConfig[]): Generator<void, RequestRules> {
     let work: Generator<void, void> | undefined;
     const built = new RequestRules(rules, (given) => {
@@ -78,7 +78,7 @@ export class RequestRules {
     for (const reading of this.#isCased ? casedReadingsOf(path) : readingsOf(path)) {
       const normal = new NormalizedRequest(attributes, reading.toLowerCase(), reading);
       const found = this.#limitsOf(normal, weights);
-      if (found !== undefined) all = all === undefined ? found : merged(all, found, weights);
+      if (found !== undefined) all = all === undefined ? found : mergeLimits(all, found, weights);
     }
     return all;
   }
@@ -131,7 +131,8 @@ export class RequestRules {
     const places = new Set([...lists.flatMap((list) => list ?? []), ...this.#anywhere]);
     const sorted = [...places].sort((a, b) => a - b);
     const rules = sorted.map((place) => this.#compiled[place]).filter(isKept);
-    // Bounded, because lists for all paths could take more memory than the rules themselves.
+    // The cache is bounded, because lists for all paths could take more memory than the rules
+    // themselves.
     if (this.#cachedRules + rules.length <= MAX_CACHED_RULES) {
       this.#cachedRules += rules.length;
       this.#candidates.set(id, rules);
@@ -140,7 +141,7 @@ export class RequestRules {
   }
 }
 
-/** Maximum number of rules in cached lists, 8 bytes each. */
+/** Maximum number of rules in all cached lists together. Each rule in a list takes 8 bytes. */
 const MAX_CACHED_RULES = 1_000_000;
 
 function addPlace(byText: Map<string, number[]>, text: string, place: number): void {
@@ -165,8 +166,8 @@ function addLimit(limits: LimitRequest[], limit: LimitRequest): void {
 const tooManyLimits = (what: string): AmbiguousRequest =>
   new AmbiguousRequest(`Expected ${what} with at most ${MAX_LIMITS} limits, got more`);
 
-/** Merges the limits of two readings; throws a 400 if there are too many. */
-function merged(
+/** Merges the limits of two readings; throws an `AmbiguousRequest` if there are too many. */
+function mergeLimits(
   first: readonly LimitRequest[],
   second: readonly LimitRequest[],
   weights: ReadonlyMap<LimitRequest, number>,
@@ -258,7 +259,10 @@ class CompiledRule {
 const matchesAny = (patterns: readonly string[], text: string): boolean =>
   patterns.some((pattern) => matchesWildcard(pattern, text));
 
-/** Returns the methods that a rule matches. GET includes HEAD, which costs applications as much. */
+/**
+ * Returns the methods that a rule matches. GET includes HEAD, because a HEAD request causes as much
+ * work in an application.
+ */
 function methodsOf(method: string): readonly string[] {
   const name = method.toUpperCase();
   return name === 'GET' ? ['GET', 'HEAD'] : [name];
@@ -282,7 +286,10 @@ class NormalizedRequest implements RequestAttributes {
   readonly #attributes: RequestAttributes;
   readonly #casedReading: string;
 
-  /** `casedReading` preserves the case. If the path has only one reading, it is the raw path. */
+  /**
+   * `casedReading` is the reading with its case preserved. If the path has only one reading,
+   * `casedReading` is the raw path.
+   */
   constructor(attributes: RequestAttributes, path: string, casedReading: string) {
     this.#attributes = attributes;
     this.path = path;

@@ -19,8 +19,8 @@ export function headerValue(value: string | undefined, name: string): string | u
 const CREDENTIALS: ReadonlySet<string> = new Set(['authorization', 'proxy-authorization']);
 
 /**
- * Returns a reader of a cookie. The value is decoded and without quotes, because some applications
- * treat these forms as equal.
+ * Returns a function that reads a cookie. The function decodes the value and removes quotes,
+ * because some applications ignore quotes and encoding.
  */
 export function cookieValue(name: string): ValueReader {
   const isSpelling = isSpellingOf(name);
@@ -37,9 +37,10 @@ export function cookieValue(name: string): ValueReader {
 }
 
 /**
- * Returns a reader of a query parameter. Some applications decode `+` to a space, and some trim
- * values. So `+` and space are treated as the same character, and are trimmed. Some applications
- * also end a parameter at `;`, so the value must be the same with this separator.
+ * Returns a function that reads a query parameter. Some applications decode `+` to a space, and
+ * some trim values. So `+` and space are treated as the same character, and are trimmed. Some
+ * applications also end a parameter at `;`, so a request is rejected if the value differs with this
+ * separator.
  */
 export function queryValue(name: string): ValueReader {
   const isSpelling = isSpellingOf(name);
@@ -60,12 +61,12 @@ function pairsIn(text: string, separator: RegExp): Pairs {
   return text.split(separator).map((pair) => {
     const at = pair.indexOf('=');
     const [name, value] = at < 0 ? [pair, ''] : [pair.slice(0, at), pair.slice(at + 1)];
-    return [name.trim(), decoded(value.trim())];
+    return [name.trim(), decodeIfValid(value.trim())];
   });
 }
 
 /** Returns the decoded text, or the text itself if its encoding is invalid. */
-function decoded(text: string): string {
+function decodeIfValid(text: string): string {
   if (!text.includes('%')) return text;
   try {
     return decodeURIComponent(text);
@@ -75,19 +76,19 @@ function decoded(text: string): string {
 }
 
 /**
- * Returns a function that returns whether an application may read another name as this one. ASP.NET
- * ignores case. PHP reads `api.key` and `api key` as `api_key`, and decodes names of cookies. PHP,
- * Rails and Express read `api_key[]` as `api_key`.
+ * Returns a predicate for names: whether an application may read the other name as this one.
+ * ASP.NET ignores case. PHP reads `api.key` and `api key` as `api_key`, and decodes names of
+ * cookies. PHP, Rails and Express read `api_key[]` as `api_key`.
  */
 function isSpellingOf(name: string): (other: string) => boolean {
   const hasBracket = name.includes('[');
-  const form = (text: string): string => {
-    const name = decoded(text);
+  const normalName = (text: string): string => {
+    const name = decodeIfValid(text);
     const base = hasBracket ? name : name.replace(/[[\0].*$/s, '');
     return base.trim().toLowerCase().replace(/[. ]/g, '_');
   };
-  const wanted = form(name);
-  return (other) => form(other) === wanted;
+  const wanted = normalName(name);
+  return (other) => normalName(other) === wanted;
 }
 
 /**

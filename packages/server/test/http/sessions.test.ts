@@ -28,9 +28,9 @@ describe('Sessions', () => {
     expect(session.expiresAtMs).toBe(START_MS + 8 * 3_600_000);
     expect(sessions.read(text)).toEqual(session);
     clock.advance(SESSION_MS - 1);
-    expect([sessions.read(text), sessions.isGood(session)]).toEqual([session, true]);
+    expect([sessions.read(text), sessions.isActive(session)]).toEqual([session, true]);
     clock.advance(1);
-    expect([sessions.read(text), sessions.isGood(session)]).toEqual([undefined, false]);
+    expect([sessions.read(text), sessions.isActive(session)]).toEqual([undefined, false]);
   });
 
   test('each session has a different id', () => {
@@ -87,7 +87,7 @@ describe('Sessions', () => {
     const { sessions, session, text } = setUp();
     const other = sessions.open();
     sessions.end(session);
-    expect([sessions.read(text), sessions.isGood(session)]).toEqual([undefined, false]);
+    expect([sessions.read(text), sessions.isActive(session)]).toEqual([undefined, false]);
     expect(sessions.read(sessions.textOf(other))).toEqual(other);
   });
 
@@ -96,7 +96,7 @@ describe('Sessions', () => {
     sessions.end(session);
     const later = new Sessions(TOKEN, clock);
     expect(later.read(text)).toEqual(session);
-    later.learn(JSON.parse(JSON.stringify(sessions.ended)));
+    later.addEnded(JSON.parse(JSON.stringify(sessions.ended)));
     expect(later.read(text)).toBeUndefined();
   });
 
@@ -115,7 +115,7 @@ describe('ended sessions', () => {
     const young = sessions.open();
     sessions.end(sessions.open());
     expect(sessions.ended.sessions).toHaveLength(1);
-    expect(sessions.isGood(young)).toBe(true);
+    expect(sessions.isActive(young)).toBe(true);
   });
 
   test('the number of ended sessions is bounded, and none becomes valid again', () => {
@@ -128,12 +128,12 @@ describe('ended sessions', () => {
     for (let count = 0; count < 10_000; count++) sessions.end(sessions.open());
     expect(sessions.ended.sessions).toHaveLength(10_000);
     // When an ended session is dropped, all sessions that are not newer become invalid.
-    expect([oldest, first, newest].map((each) => sessions.isGood(each))).toEqual([
+    expect([oldest, first, newest].map((each) => sessions.isActive(each))).toEqual([
       ...[false, false, true],
     ]);
     const imported = new Sessions(TOKEN, clock);
-    imported.learn(sessions.ended);
-    expect([oldest, first, newest].map((each) => imported.isGood(each))).toEqual([
+    imported.addEnded(sessions.ended);
+    expect([oldest, first, newest].map((each) => imported.isActive(each))).toEqual([
       ...[false, false, true],
     ]);
   });
