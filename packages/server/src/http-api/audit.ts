@@ -3,11 +3,11 @@ import type { RequestContext } from '../http/request-context.ts';
 import { sessionName } from '../http/sessions.ts';
 import type { Logger } from '../observe/log.ts';
 
-type ChangeOfKey = 'reset' | 'block' | 'unblock' | 'override.set' | 'override.delete';
-type Changing = ChangeOfKey | 'policy.shadow' | 'reload';
+type KeyAction = 'reset' | 'block' | 'unblock' | 'override.set' | 'override.delete';
+type ChangeAction = KeyAction | 'policy.shadow' | 'reload';
 
 export interface Change {
-  readonly action: Changing | 'sign-in' | 'sign-out' | 'token';
+  readonly action: ChangeAction | 'sign-in' | 'sign-out' | 'token';
   /** Whether a sign-in or a bearer token was accepted. */
   readonly ok?: boolean;
   /** The name of the session that a sign-in has opened. */
@@ -33,7 +33,9 @@ export function auditLine({ request, caller }: RequestContext, change: Change): 
   return { audit: { ...change, ...who } };
 }
 
-/** Returns the log for audit lines. They are written at every log level, also at `silent`. */
+/**
+ * Returns the log for audit lines. Audit lines are written at every log level, even at `silent`.
+ */
 export const auditLog = (log: Logger): Logger => log.child({}, { level: 'info' });
 
 export function audit(

@@ -11,8 +11,8 @@ import { checkPolicy } from './keys.ts';
 import { policyAndKeyOf } from './policy-and-key.ts';
 import { BlockRequest } from './schemas.ts';
 
-/** Blocks a key for `forMs`, or ends its block with 0. */
-async function change(
+/** Blocks a key for `forMs`. 0 ends the block of the key. */
+async function changeBlock(
   { decisionService, log }: AppContext,
   context: RequestContext,
   policy: string,
@@ -21,7 +21,10 @@ async function change(
 ): Promise<void> {
   const key = keyText(given);
   checkCharacters(key);
-  /** Resolves to the end of the running block. A failure to read it does not undo the change. */
+  /**
+   * Resolves to the end of the running block; undefined if there is none. Ignores errors, because
+   * the end is only reported.
+   */
   const readEnd = async () =>
     (await decisionService.inspect(policy, key).catch(() => undefined))?.blockedUntilMs;
   const before = await readEnd();
@@ -29,8 +32,8 @@ async function change(
   const blockedUntilMs = forMs === 0 ? undefined : await readEnd();
   const action = forMs === 0 ? 'unblock' : 'block';
   const after = forMs === 0 ? null : { forMs };
-  const ended = before === undefined ? null : { blockedUntilMs: before };
-  audit(log, context, { action, policy, key, before: ended, after });
+  const blockBefore = before === undefined ? null : { blockedUntilMs: before };
+  audit(log, context, { action, policy, key, before: blockBefore, after });
   const blocked = forMs > 0;
   context.send(200, { policy, key, blocked, ...(blockedUntilMs && { blockedUntilMs }) });
 }
@@ -39,7 +42,7 @@ export function blockHandler(app: AppContext): Handler {
   return async (context) => {
     context.checkQuery();
     const { policy, key, duration } = await readBody(context, BlockRequest);
-    await change(app, context, policy, key, durationMs(duration));
+    await changeBlock(app, context, policy, key, durationMs(duration));
   };
 }
 
@@ -55,6 +58,6 @@ export function unblockHandler(app: AppContext): Handler {
   return async (context) => {
     const { policy, key } = policyAndKeyOf(context);
     checkPolicy(app, policy);
-    await change(app, context, policy, key, 0);
+    await changeBlock(app, context, policy, key, 0);
   };
 }

@@ -22,8 +22,8 @@ const CODES: Readonly<Record<string, ServiceErrorCode>> = {
 const SECRET = 'token';
 
 /**
- * Resolves to the parsed body; rejects if it does not match the schema. `advice` has texts by field
- * name, which are added to the message if the field is unknown.
+ * Resolves to the parsed body; rejects if it does not match the schema. If the body has an unknown
+ * field, the text of `advice` for this field name is added to the message.
  */
 export async function readBody<S extends z.ZodObject>(
   context: RequestContext,

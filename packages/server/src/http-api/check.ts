@@ -20,8 +20,8 @@ export const MAX_LIMITS_OF_BATCH = 4096;
 
 const LIMIT_FIELDS = new Set(['policy', 'key', 'cost', 'operation']);
 const CALL_FIELDS = ['id', 'onFailure', 'label'];
-const ONE_FIELDS = new Set([...LIMIT_FIELDS, ...CALL_FIELDS]);
-const SEVERAL_FIELDS = new Set(['limits', ...CALL_FIELDS]);
+const SINGLE_FIELDS = new Set([...LIMIT_FIELDS, ...CALL_FIELDS]);
+const JOINT_FIELDS = new Set(['limits', ...CALL_FIELDS]);
 
 interface ValidatedCheck {
   readonly limits: readonly Limit[];
@@ -48,7 +48,7 @@ function validateCheck(
     throw badRequest('ERR_INVALID_CHECK', what, pointer);
   }
   const isJoint = Object.hasOwn(body, 'limits');
-  checkNames(body, isJoint ? SEVERAL_FIELDS : ONE_FIELDS, pointer);
+  checkNames(body, isJoint ? JOINT_FIELDS : SINGLE_FIELDS, pointer);
   const requests = isJoint
     ? jointRequests(body.limits, pointer)
     : [body as unknown as LimitRequest];
@@ -70,16 +70,16 @@ function validateLimits(
   try {
     return decisionService.limits(requests, peek);
   } catch (error) {
-    // Validates each limit again, only to find the invalid one for the pointer of the error.
+    // Validate each limit again to find the invalid one: the error contains a pointer to it.
     const place = isJoint ? `${pointer}/limits` : pointer;
     for (const [at, request] of requests.entries()) {
-      checkAlone(decisionService, request, peek, isJoint ? `${place}/${at}` : place);
+      validateAlone(decisionService, request, peek, isJoint ? `${place}/${at}` : place);
     }
     throw asHttpError(error, place);
   }
 }
 
-function checkAlone(
+function validateAlone(
   decisionService: DecisionService,
   request: LimitRequest,
   peek: boolean,

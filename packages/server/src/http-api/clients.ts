@@ -13,7 +13,10 @@ export type ClientOf = (context: RequestContext) => string;
 
 const HASH_LENGTH = 8;
 const MAX_CACHED = 4096;
-/** The client of requests without an address, for example if the connection is already closed. */
+/**
+ * Identifies the client of requests whose address is unknown, for example if the connection is
+ * already closed.
+ */
 const NO_ADDRESS = 'none';
 
 type AddressSettings = Pick<Settings, 'trustProxy' | 'forwardedHeader' | 'ipv6Prefix'>;

@@ -31,8 +31,8 @@ function resultText(result: CheckResult): string {
 }
 
 /**
- * Fast path for one limit that the store has decided. Avoids serializing the fields of the decision
- * a second time for its only limit, and the policy and key again for the charge of the receipt.
+ * Fast path for a decision on one limit. The JSON has the same fields for the decision and for its
+ * only limit, so they are serialized once. The policy and the key are also used in the receipt.
  */
 function singleText(result: DecisionRecord, peek: boolean, client: string): string {
   const policy = JSON.stringify(result.policy);

@@ -88,8 +88,8 @@ const tooMany = (): HttpError =>
   );
 
 /**
- * Returns a handler that opens an event stream. The request counts as complete when its headers are
- * sent, so shutdown does not wait for streams and ends them at once.
+ * Returns a handler that opens an event stream. The request counts as complete when the response
+ * headers are sent. So shutdown does not wait for streams, but ends them at once.
  */
 export function eventsHandler(app: AppContext): Handler {
   const { access } = app;

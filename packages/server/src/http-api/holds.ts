@@ -6,7 +6,7 @@ import { checkCharacters } from '../policies.ts';
 import { readBody } from './bodies.ts';
 import { HoldRequest } from './schemas.ts';
 
-async function changed(
+async function changeHolds(
   context: RequestContext,
   change: (receipt: NamedReceipt) => Promise<boolean>,
 ): Promise<boolean> {
@@ -22,14 +22,14 @@ async function changed(
 
 export function releaseHandler(decisionService: DecisionService): Handler {
   return async (context) => {
-    const released = await changed(context, (receipt) => decisionService.release(receipt));
+    const released = await changeHolds(context, (receipt) => decisionService.release(receipt));
     context.send(200, { released });
   };
 }
 
 export function renewHandler(decisionService: DecisionService): Handler {
   return async (context) => {
-    const renewed = await changed(context, (receipt) => decisionService.renew(receipt));
+    const renewed = await changeHolds(context, (receipt) => decisionService.renew(receipt));
     context.send(200, { renewed });
   };
 }

@@ -10,10 +10,13 @@ import { readBody } from './bodies.ts';
 import { policyAndKeyOf } from './policy-and-key.ts';
 import { ResetRequest } from './schemas.ts';
 
-/** Maximum number of entries of a sliding log in a report: the newest ones. */
+/**
+ * Maximum number of sliding-log entries in a response. If a key has more, only the newest are
+ * listed.
+ */
 const MAX_ENTRIES = 1000;
 
-/** Throws a 404 if the policy does not exist. */
+/** Throws an error with status 404 if the policy does not exist. */
 export function checkPolicy({ decisionService }: AppContext, name: string): void {
   if (decisionService.policies.get(name) !== undefined) return;
   throw new HttpError(404, 'ERR_UNKNOWN_POLICY', 'Expected the name of a policy in the path');
@@ -83,7 +86,8 @@ async function reset(
   decisionService.policies.policy(policy);
   const key = keyText(given);
   checkCharacters(key);
-  // The state before the reset is only for the audit log, so a failure does not prevent the reset.
+  // The state before the reset is only logged, so the key is reset even if the state cannot be
+  // read.
   const held = await decisionService.inspect(policy, key).catch(() => undefined);
   await decisionService.reset(policy, key);
   const before = held === undefined ? null : { used: held.used, remaining: held.remaining };

@@ -11,7 +11,9 @@ const full = z
   .min(0)
   .max(1)
   .nullable()
-  .describe('used part of the limit of the fullest key; 1 for a denial; null without decisions');
+  .describe(
+    'used part of the limit, of the key that used most; 1 for a denial; null without decisions',
+  );
 const waitMs = z.number().min(0).optional();
 const processes = z.int().min(1).describe('number of processes of the service');
 const omitted = count.describe('number of policies that are not listed');
@@ -47,7 +49,7 @@ export const HelloEvent = z
     ...{ version: z.string(), startedAtMs: timeMs, atMs: timeMs, processes },
     grafanaUrl: z.string().optional().describe('the setting `grafanaUrl`'),
   })
-  .describe('the data of `hello`, sent once; no denial after it is missed');
+  .describe('the data of `hello`, the first event; `tick` counts all later denials');
 
 const denial = z.object({
   atMs: timeMs,
@@ -104,6 +106,6 @@ export const EndEvent = z
 
 export const LiveEvent = z
   .union([HelloEvent, TickEvent, ChangedEvent, EndEvent])
-  .describe('the data of one event, by its name');
+  .describe('the data of an event; the name of the event determines the type');
 
 export const Links = z.record(z.string(), z.string()).describe('entry points of the service');

@@ -33,13 +33,13 @@ for (const [name, value] of Object.entries(schemas)) {
   if (value instanceof z.ZodType) namesOfSchemas.set(value, name);
 }
 
-const placeOf = (name: string): string => `#/components/schemas/${name}`;
+const schemaUriOf = (name: string): string => `#/components/schemas/${name}`;
 
 /** Returns the JSON Schemas of all named schemas. Operations refer to them by name. */
 function components(): Json {
   const registry = z.registry<{ id: string }>();
   for (const [schema, id] of namesOfSchemas) registry.add(schema as z.ZodType, { id });
-  const options = { uri: placeOf, target: 'draft-2020-12', io: 'input' } as const;
+  const options = { uri: schemaUriOf, target: 'draft-2020-12', io: 'input' } as const;
   const described = Object.entries(z.toJSONSchema(registry, options).schemas);
   return Object.fromEntries(
     described.map(([name, { $schema, $id, ...schema }]) => [name, schema as Json]),
@@ -47,7 +47,8 @@ function components(): Json {
 }
 
 const contentOf = (schema: z.ZodType | undefined, type = 'application/json'): Json => ({
-  [type]: schema === undefined ? {} : { schema: { $ref: placeOf(namesOfSchemas.get(schema)!) } },
+  [type]:
+    schema === undefined ? {} : { schema: { $ref: schemaUriOf(namesOfSchemas.get(schema)!) } },
 });
 
 function responseOf(responses: readonly ApiOperationResponse[]): Json {
@@ -116,7 +117,7 @@ export function openapiDocument(): Json {
   return {
     openapi: '3.1.0',
     info: { title: 'Sluice', version: 'v1', description: DESCRIPTION, license: LICENSE },
-    servers: [{ url: '/', description: 'the service that responded with this description' }],
+    servers: [{ url: '/', description: 'the service that returned this document' }],
     paths,
     components: {
       schemas: components(),

@@ -13,7 +13,7 @@ export interface ApiOperation {
   /** Query parameters and their descriptions. */
   readonly query?: Readonly<Record<string, string>>;
   readonly request?: z.ZodType;
-  /** Responses by status. A list if the body has several types. */
+  /** Responses by status. The value is a list if the body can have several types. */
   readonly responses: Readonly<
     Record<number, ApiOperationResponse | readonly ApiOperationResponse[]>
   >;
@@ -43,7 +43,7 @@ const denial = (description: string): ApiOperationResponse => ({
 
 const { CheckBody, CheckResponse, Decision } = schemas;
 const enforce = {
-  enforce: '`true`: responds 429 with RateLimit headers if a single check is denied',
+  enforce: '`true`: responds with 429 and RateLimit headers if a single check is denied',
 };
 const checked = {
   200: json('the decision, allowed or denied', CheckResponse),
@@ -104,23 +104,23 @@ export const OPERATIONS: readonly ApiOperation[] = [
     ...{ method: 'POST', path: '/v1/release' },
     summary: 'Releases the holds of a receipt. Window charges of the receipt stay.',
     request: schemas.HoldRequest,
-    responses: { 200: json('whether all holds still counted', schemas.ReleaseResponse) },
+    responses: { 200: json('whether all holds were active', schemas.ReleaseResponse) },
   },
   {
     ...{ method: 'POST', path: '/v1/renew' },
-    summary: 'Starts the leases of the holds of a receipt again.',
+    summary: 'Renews the holds of a receipt: their leases start again.',
     request: schemas.HoldRequest,
-    responses: { 200: json('whether all holds still counted', schemas.RenewResponse) },
+    responses: { 200: json('whether all holds were active', schemas.RenewResponse) },
   },
   {
     ...{ method: 'POST', path: '/v1/blocks' },
-    summary: 'Blocks a key of a policy with `block`, instead of a block that is running.',
+    summary: 'Blocks a key of a policy that has a `block`. Replaces a running block.',
     request: schemas.BlockRequest,
     responses: { 200: json('blocked', schemas.BlockResponse) },
   },
   {
     ...{ method: 'DELETE', path: '/v1/blocks' },
-    summary: 'Ends the block of a key. Its next block is as long as the first.',
+    summary: 'Ends the block of a key. Its next block has the length of a first block.',
     ...{
       query: names,
       responses: { 200: json('not blocked', schemas.BlockResponse), 404: noPolicy },
@@ -134,7 +134,7 @@ export const OPERATIONS: readonly ApiOperation[] = [
   },
   {
     ...{ method: 'GET', path: '/v1/keys' },
-    summary: 'Returns the state of any key, also of one that cannot be part of a path.',
+    summary: 'Returns the state of a key. Accepts keys that cannot be part of a path.',
     ...{ query: { ...names, ...ofCost }, responses: inspected },
   },
   {
@@ -183,7 +183,7 @@ export const OPERATIONS: readonly ApiOperation[] = [
   },
   {
     ...{ method: 'DELETE', path: '/v1/overrides' },
-    summary: 'Deletes the override of any key, also of one that cannot be part of a path.',
+    summary: 'Deletes the override of a key. Accepts keys that cannot be part of a path.',
     ...{ query: names, responses: overrideDeleted },
   },
   {
@@ -266,7 +266,7 @@ export const OPERATIONS: readonly ApiOperation[] = [
   {
     ...{ method: ANY_METHOD, path: '/v1/forward-auth', isOpen: true },
     summary: 'For proxies: decides the request that the headers describe.',
-    query: { deny: '`403`: responds 403 instead of 429, for nginx' },
+    query: { deny: '`403`: responds with 403 instead of 429, for nginx' },
     responses: proxied,
   },
   {

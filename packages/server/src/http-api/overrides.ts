@@ -62,7 +62,7 @@ function checkProduct({ decisionService }: AppContext, { policy, limit }: Overri
   throw expected('ERR_LIMIT_TOO_LARGE', what, `${limit} x ${windowMs} ms`);
 }
 
-async function set(
+async function setOverride(
   app: AppContext,
   context: RequestContext,
   policy: string,
@@ -97,7 +97,7 @@ export function setOverrideHandler(app: AppContext): Handler {
   return async (context) => {
     context.checkQuery();
     const { policy, key, ...fields } = await readBody(context, OverrideRequest);
-    await set(app, context, policy, key, fields);
+    await setOverride(app, context, policy, key, fields);
   };
 }
 
@@ -105,11 +105,13 @@ export function setOverrideByPathHandler(app: AppContext): Handler {
   return async (context) => {
     context.checkQuery();
     const { policy, key } = context.params;
-    await set(app, context, policy, key, await readBody(context, OverrideFields));
+    await setOverride(app, context, policy, key, await readBody(context, OverrideFields));
   };
 }
 
-/** Returns a handler that deletes an override, also of a policy that is no longer configured. */
+/**
+ * Returns a handler that deletes an override. The policy may be one that is no longer configured.
+ */
 export function deleteOverrideHandler(app: AppContext): Handler {
   return async (context) => {
     const { decisionService, log } = app;

@@ -94,7 +94,7 @@ function namedDefinition(app: AppContext, name: string) {
 
 const IN_FILES = 'change it in the configuration files';
 /** Advice for fields that PATCH does not accept. */
-const ELSEWHERE = {
+const FIELD_ADVICE = {
   limit: 'change it in the configuration files, or for a key by an override',
   ...{ window: IN_FILES, windowMs: IN_FILES, algorithm: IN_FILES, burst: IN_FILES },
   ...{ buckets: IN_FILES, costs: IN_FILES, onFailure: IN_FILES, block: IN_FILES },
@@ -110,7 +110,7 @@ export function changePolicyHandler(app: AppContext): Handler {
     context.checkQuery();
     const { decisionService, log } = app;
     const { policy } = context.params;
-    const { shadow } = await readBody(context, PolicyChange, ELSEWHERE);
+    const { shadow } = await readBody(context, PolicyChange, FIELD_ADVICE);
     const before = shadowOf(decisionService, policy);
     if (before === undefined || shadow !== null) checkPolicy(app, policy);
     decisionService.shadowOverrides.set({ policy, shadow });

@@ -9,7 +9,7 @@ export interface PolicyAndKey {
   readonly key: string;
 }
 
-/** Returns policy and key. `also` lists further query parameters that the request may have. */
+/** Returns policy and key. `also` lists the other query parameters that are allowed. */
 export function policyAndKeyOf(context: RequestContext, ...also: readonly string[]): PolicyAndKey {
   const { policy, key } = context.params;
   if (policy === undefined) return policyAndKeyOfQuery(context, also);

@@ -9,12 +9,18 @@ import { MAX_OVERRIDE } from '../overrides.ts';
 
 export * from './live-schemas.ts';
 
-/** Below the maximum length of a key, because a check id with a prefix must fit in a key. */
+/**
+ * Less than the maximum length of a key, because the store adds a prefix to a check id and uses the
+ * result as a key.
+ */
 export const MAX_ID_LENGTH = 1000;
 export const MAX_CHECKS = 1000;
 export const MAX_REASON_LENGTH = 500;
 export const MAX_LABEL_LENGTH = 64;
-/** The maximum size of all headers of a request, because a bearer token is sent in a header. */
+/**
+ * Equal to the maximum size of all headers of a request, because bearer tokens are sent in a
+ * header.
+ */
 const MAX_TOKEN_LENGTH = 32 * 1024;
 
 const policyName = z.string().describe('the name of a policy');
@@ -78,15 +84,15 @@ const charge = z.strictObject({
   key: keyText,
   cost: z.int().min(1),
   atMs: timeMs,
-  degraded: z.literal(true).optional().describe('set if the store did not charge it'),
-  local: z.literal(true).optional().describe('set if the local fallback charged it'),
+  degraded: z.literal(true).optional().describe('set if the charge is not in the store'),
+  local: z.literal(true).optional().describe('set if the local fallback made the charge'),
   late: z
     .string()
     .min(1)
     .max(64)
     .optional()
-    .describe('set if the store may have charged it too, after the deadline'),
-  fence: integer.optional().describe('set if it is a hold of a concurrency limit'),
+    .describe('set if the store may also have made the charge, after the deadline'),
+  fence: integer.optional().describe('set for a concurrency limit: the fencing token of the hold'),
 });
 export const Receipt = z
   .strictObject({
@@ -107,7 +113,9 @@ const decisionFields = {
   atMs: timeMs,
   fence: integer
     .optional()
-    .describe('set if a concurrency limit is held: above those of all earlier holds of the key'),
+    .describe(
+      'set for a concurrency limit: a fencing token, above those of earlier holds of the key',
+    ),
   blockedUntilMs: timeMs.optional().describe('the end of the running block, in ms since the epoch'),
 };
 export const LimitDecision = z.object(decisionFields);
@@ -126,7 +134,10 @@ export const Decision = z
       })
       .optional()
       .describe('set if the store could not decide: the reason and the fallback action'),
-    cached: z.literal(true).optional().describe('set if a denial was repeated from memory'),
+    cached: z
+      .literal(true)
+      .optional()
+      .describe('set if an earlier denial that still holds was reused'),
     atomic: z.literal(false).optional().describe('set if the limits are on several Redis nodes'),
     shadow: z.array(LimitDecision).optional().describe('the decisions of limits in shadow mode'),
     receipt: Receipt.optional(),
@@ -206,7 +217,7 @@ export const Override = z.object({
   limit: overrideFields.limit,
   expiresAtMs: timeMs.optional(),
   reason: z.string().optional(),
-  source: z.enum(['file', 'api']).describe('where it is defined'),
+  source: z.enum(['file', 'api']).describe('where the override is defined'),
 });
 const persisted = z.boolean().describe('whether the change survives a restart');
 export const OverrideList = z.object({
@@ -243,20 +254,20 @@ export const KeyReport = z.object({
       z.object({
         fence: integer,
         cost: integer,
-        atMs: timeMs.describe('when it was taken or last renewed'),
+        atMs: timeMs.describe('the time at which the hold was taken or last renewed'),
         expiresAtMs: timeMs,
         label: z.string().optional(),
       }),
     )
     .optional()
-    .describe('the holds of a concurrency limit, first to expire first; at most the newest 1,000'),
+    .describe('the holds of a concurrency limit, sorted by expiry; at most the newest 1,000'),
   blockedUntilMs: timeMs.optional().describe('the end of the running block'),
   blocks: integer.optional().describe('number of blocks in a row'),
   atMs: timeMs.describe('the time of this report'),
   nextMs: durationMs.describe('0 if a call of cost 1 is allowed now, else the time until it is'),
   nextForCostMs: durationMs
     .optional()
-    .describe('the same for the `cost` of the query; absent if it exceeds the limit'),
+    .describe('the same for the query parameter `cost`; absent if `cost` exceeds the limit'),
   override: Override.optional().describe('the override that defines the limit'),
 });
 
@@ -267,15 +278,15 @@ const shadowFields = {
 };
 export const Policy = z.object({
   name: policyName,
-  limit: integer.describe('0 for a limit that denies everything; for `concurrency`, what is held'),
+  limit: integer.describe('0 for a limit that denies everything; else the limit or concurrency'),
   windowMs: durationMs.describe('the window, or the lease of a concurrency limit'),
-  algorithm: z.string().describe('`concurrency` for a limit on what is held at the same time'),
+  algorithm: z.string().describe('the algorithm; `concurrency` for a concurrency limit'),
   burst: z.int().min(1).optional(),
   buckets: z.int().min(1).optional(),
   block: z
     .object({ forMs: durationMs, factor: z.int(), maxMs: durationMs, forgetMs: durationMs })
     .optional()
-    .describe('how long a denied key is blocked: min(forMs * factor^k, maxMs)'),
+    .describe('a key is blocked for min(forMs * factor^k, maxMs) after k blocks in a row'),
   costs: z.record(z.string(), z.int()),
   ...shadowFields,
   onFailure: callFields.onFailure,
@@ -319,7 +330,7 @@ export const Problem = z
     code: z.string().describe('a stable error code'),
     detail: z.string(),
     pointer: z.string().optional().describe('the position in the body, as a JSON pointer'),
-    problems: z.array(configProblem).optional().describe('for ERR_CONFIG'),
+    problems: z.array(configProblem).optional().describe('set for ERR_CONFIG'),
   })
   .describe('problem details, RFC 9457');
 
@@ -344,14 +355,14 @@ export const Ready = z.object({
   }),
   config: z.object({
     ok: z.boolean().describe('whether the last reload succeeded'),
-    problems: z.array(z.string()).optional().describe('for admins'),
+    problems: z.array(z.string()).optional().describe('sent to admins only'),
   }),
 });
 export const TopReport = z.object({
   policy: policyName,
   by: z.enum(['denied', 'allowed']),
   sinceMs: timeMs,
-  hits: integer.describe('all hits of the policy'),
+  hits: integer.describe('number of hits of all keys of the policy'),
   othersAtMost: integer.describe('upper bound of the hits of any key that is not listed'),
   keys: z
     .array(z.object({ key: keyText, atLeast: integer, atMost: integer }))

@@ -28,7 +28,9 @@ import { withTimeout } from '../with-timeout.ts';
 import { auditLine, auditLog } from './audit.ts';
 
 export const ATTEMPTS_PER_MINUTE = 10;
-/** Failed attempts of all addresses together. Beyond them, each address has two attempts. */
+/**
+ * Failed attempts of all addresses together. If there are more, each address has only two attempts.
+ */
 export const FAILURES_PER_MINUTE = 100;
 
 const WINDOW_MS = 60_000;
@@ -45,7 +47,7 @@ const MAX_ADDRESSES = 10_000;
 /** Maximum number of failures per minute that are logged individually. */
 const MAX_LINES = 10;
 /** Timeout for a decision of the store of the service. */
-const STORE_MS = 500;
+const STORE_TIMEOUT_MS = 500;
 
 const TEXTS = {
   'sign-in': { message: 'sign-in failed', others: 'more failed sign-ins not logged' },
@@ -73,7 +75,7 @@ export class TokenAttempts implements AttemptLimiter {
     const store = memoryStore({ maxKeys: MAX_ADDRESSES });
     this.#limiter = createLimiter({ policies: POLICIES, store, clock });
     this.#decisionService = decisionService;
-    // A synchronous store is in this process only.
+    // A synchronous store is in the memory of this process.
     this.#isShared = !('decideSync' in decisionService.store);
     this.#addressOf = clientAddress({
       ...{ forwardedHeader, ipv6Prefix },
@@ -81,13 +83,16 @@ export class TokenAttempts implements AttemptLimiter {
       onWarning: ({ code, message }) => log.warn({ code }, message),
     });
     const lines = (action: Action): LineSampler => {
-      const options = { most: MAX_LINES, periodMs: WINDOW_MS, ...TEXTS[action] };
+      const options = { maxLines: MAX_LINES, periodMs: WINDOW_MS, ...TEXTS[action] };
       return new LineSampler(auditLog(log), options, clock);
     };
     this.#failures = { 'sign-in': lines('sign-in'), token: lines('token') };
   }
 
-  /** Charges every attempt, right or wrong. Rejects with a 429 if the address has made too many. */
+  /**
+   * Charges a sign-in, whether the token is right or wrong. Rejects with a 429 if the address has
+   * made too many attempts.
+   */
   signIn(context: RequestContext, isRight: boolean): Promise<void> {
     return this.#attempt(context, 'sign-in', isRight, true);
   }
@@ -110,15 +115,15 @@ export class TokenAttempts implements AttemptLimiter {
     const { socket } = context.request;
     const address = this.#addressOf(socket.remoteAddress, (name) => context.header(name));
     // Charged synchronously, so that concurrent requests cannot all pass.
-    const local = this.#countHere(address, isRight, isCharged);
-    const joint = local.allowed ? await this.#countJointly(address, isRight, isCharged) : local;
+    const local = this.#countInMemory(address, isRight, isCharged);
+    const joint = local.allowed ? await this.#countInStore(address, isRight, isCharged) : local;
     if (!isRight || !joint.allowed) this.#log(context, action);
     if (joint.allowed) return;
     const message = `Expected at most ${ATTEMPTS_PER_MINUTE} attempts per minute, got more`;
     throw new HttpError(429, 'ERR_TOO_MANY_ATTEMPTS', message, undefined, fieldsOf(joint));
   }
 
-  #countHere(address: string, isRight: boolean, isCharged: boolean): Outcome {
+  #countInMemory(address: string, isRight: boolean, isCharged: boolean): Outcome {
     const limiter = this.#limiter;
     const isFlood = !limiter.peekSync('failures', ALL_ADDRESSES, { cost: 1 }).allowed;
     const cost = isFlood && isCharged ? COST_IN_FLOOD : 1;
@@ -130,7 +135,7 @@ export class TokenAttempts implements AttemptLimiter {
   }
 
   /** Resolves to the decision of the shared store; allowed if the store does not reply in time. */
-  async #countJointly(address: string, isRight: boolean, isCharged: boolean): Promise<Outcome> {
+  async #countInStore(address: string, isRight: boolean, isCharged: boolean): Promise<Outcome> {
     if (!this.#isShared) return ALLOWED;
     const flood = isCharged ? await this.#decide('failures', ALL_ADDRESSES, 1, true) : undefined;
     const cost = flood?.allowed === false ? COST_IN_FLOOD : 1;
@@ -150,7 +155,7 @@ export class TokenAttempts implements AttemptLimiter {
       { limits: [limit], peek, onFailure: 'local' },
     ]);
     return withTimeout(
-      STORE_MS,
+      STORE_TIMEOUT_MS,
       decided.then(([result]) => result),
     );
   }
@@ -165,7 +170,7 @@ export class TokenAttempts implements AttemptLimiter {
     if (lines.canWrite()) lines.write(auditLine(context, { action, ok: false }));
   }
 
-  /** Logs how many failures were not logged. */
+  /** Logs the number of failures that were not logged individually. */
   close(): void {
     for (const lines of Object.values(this.#failures)) lines.flush();
   }

@@ -68,7 +68,7 @@ const SECOND_MS = 1000;
 
 export interface LineSamplerOptions {
   /** Maximum number of lines per period. */
-  readonly most: number;
+  readonly maxLines: number;
   readonly periodMs: number;
   readonly message: string;
   /** Message of the line with the number of suppressed lines. */
@@ -92,9 +92,9 @@ export class LineSampler {
 
   /** Returns whether the next line can be logged. If not, counts it as suppressed. */
   canWrite(): boolean {
-    const { most, periodMs } = this.#options;
+    const { maxLines, periodMs } = this.#options;
     this.#cancel ??= this.#clock.schedule(periodMs, () => this.flush());
-    if (this.#logged < most) return true;
+    if (this.#logged < maxLines) return true;
     this.#suppressed++;
     return false;
   }
@@ -121,7 +121,11 @@ export class DenialLog {
 
   constructor(log: Logger, { logDenials }: Pick<Settings, 'logDenials'>, clock = systemClock) {
     const texts = { message: 'denied', others: 'more denials not logged' };
-    this.#lines = new LineSampler(log, { most: logDenials, periodMs: SECOND_MS, ...texts }, clock);
+    this.#lines = new LineSampler(
+      log,
+      { maxLines: logDenials, periodMs: SECOND_MS, ...texts },
+      clock,
+    );
   }
 
   /** Listener for `DecisionService.watch`. Denials of shadow limits are not logged. */
