@@ -98,7 +98,7 @@ class Collector {
   }
 }
 
-/** The filters of one process with open event streams. */
+/** A process with open event streams, and the filters of these streams. */
 interface Subscriber {
   polledMs: number;
   readonly collectors: Map<string, Collector>;
@@ -133,7 +133,10 @@ export class DenialCollectors {
     if (!collectors.has(text)) collectors.set(text, new Collector(filter));
   }
 
-  /** Returns the denials per filter since the last call. Removes all other filters. */
+  /**
+   * Returns the denials for each filter since the last call. Removes the other filters of the
+   * subscriber.
+   */
   take(name: string, filters: readonly DenialFilter[]): readonly DenialBatch[] {
     const { collectors } = this.#subscriber(name);
     const wanted = new Set(filters.map(filterText));

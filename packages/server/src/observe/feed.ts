@@ -6,7 +6,7 @@
  */
 import { type Clock, systemClock } from 'sluice';
 import { type DenialBatch, type DenialFilter, filterText } from './denials.ts';
-import { PATIENCE_SECONDS, type Span, STEP_MS } from './history.ts';
+import { MAX_PAUSE_SECONDS, type Span, STEP_MS } from './history.ts';
 import type { Logger } from './log.ts';
 import { jointBatch, type TickPart, type TickRequest, ticksOf } from './tick-data.ts';
 import { version } from './version.ts';
@@ -14,14 +14,17 @@ import { version } from './version.ts';
 /** Maximum number of event streams per process. */
 export const MAX_STREAMS = 32;
 
-/** Seconds that are older than this many are not sent. Clients find them in the history. */
+/**
+ * Maximum number of seconds that one poll covers. Older seconds are not sent. Clients can read them
+ * from the history.
+ */
 const MAX_LATE_SECONDS = 10;
 
 /** Changes within this time are sent as one event. */
 const CHANGE_MS = 50;
 
 export type EndReason = 'expired' | 'stopping' | 'slow';
-export type ChangedThing = 'policies' | 'overrides';
+export type ChangedResource = 'policies' | 'overrides';
 
 export interface Listener {
   readonly filter: DenialFilter;
@@ -59,7 +62,7 @@ export class Feed {
   readonly #subscriber = crypto.randomUUID();
   /** Whether each listener has received `hello`. */
   readonly #listeners = new Map<Listener, boolean>();
-  readonly #changed = new Set<ChangedThing>();
+  readonly #changed = new Set<ChangedResource>();
   #cancelTick: (() => void) | undefined = undefined;
   #cancelChanged: (() => void) | undefined = undefined;
   #isPolling = false;
@@ -96,7 +99,7 @@ export class Feed {
     if (this.#listeners.size === 0) this.#nextMs = this.#thisSecond();
     this.#listeners.set(listener, false);
     void this.#sendHello(listener);
-    this.#arm();
+    this.#scheduleTick();
   }
 
   leave(listener: Listener): void {
@@ -109,7 +112,10 @@ export class Feed {
     this.#changed.clear();
   }
 
-  /** Sends `hello` when all processes collect denials for the listener, so that none is missed. */
+  /**
+   * Sends `hello` as soon as all processes collect denials for the listener, so that no later
+   * denial is missed.
+   */
   async #sendHello(listener: Listener): Promise<void> {
     const request = { subscriber: this.#subscriber, filter: listener.filter };
     const replies = await this.#source.listen(request).catch(() => []);
@@ -126,7 +132,7 @@ export class Feed {
     return nowMs - (nowMs % STEP_MS);
   }
 
-  #arm(): void {
+  #scheduleTick(): void {
     if (this.#cancelTick !== undefined || this.#isPolling || this.#listeners.size === 0) return;
     const delayMs = STEP_MS - (this.#clock.now() % STEP_MS);
     this.#cancelTick = this.#clock.schedule(delayMs, () => {
@@ -138,7 +144,7 @@ export class Feed {
   async #tick(): Promise<void> {
     this.#isPolling = true;
     try {
-      this.#endStale();
+      this.#endExpiredOrSlow();
       const span = this.#span();
       if (span.seconds > 0 && this.#listeners.size > 0) await this.#send(span);
     } catch (err) {
@@ -146,11 +152,11 @@ export class Feed {
       if (!this.#isClosed) this.#log.warn({ err }, 'live feed failed');
     } finally {
       this.#isPolling = false;
-      this.#arm();
+      this.#scheduleTick();
     }
   }
 
-  #endStale(): void {
+  #endExpiredOrSlow(): void {
     for (const listener of [...this.#listeners.keys()]) {
       if (!listener.isAdmitted) this.#end(listener, 'expired');
       else if (listener.isSlow) this.#end(listener, 'slow');
@@ -166,7 +172,7 @@ export class Feed {
   #span(): Span {
     const endMs = this.#thisSecond();
     // If the clock was set back, repeated seconds are sent again.
-    if (this.#nextMs - endMs > PATIENCE_SECONDS * STEP_MS) this.#nextMs = endMs - STEP_MS;
+    if (this.#nextMs - endMs > MAX_PAUSE_SECONDS * STEP_MS) this.#nextMs = endMs - STEP_MS;
     const startMs = Math.max(this.#nextMs, endMs - MAX_LATE_SECONDS * STEP_MS);
     return { startMs, seconds: Math.max((endMs - startMs) / STEP_MS, 0) };
   }
@@ -194,9 +200,9 @@ export class Feed {
   }
 
   /** Sends a `changed` event to all listeners. */
-  changed(...things: readonly ChangedThing[]): void {
+  changed(...resources: readonly ChangedResource[]): void {
     if (this.#listeners.size === 0) return;
-    for (const each of things) this.#changed.add(each);
+    for (const each of resources) this.#changed.add(each);
     this.#cancelChanged ??= this.#clock.schedule(CHANGE_MS, () => {
       this.#cancelChanged = undefined;
       const texts = [...this.#changed].map((what) => JSON.stringify({ what }));

@@ -63,7 +63,8 @@ export interface HealthParts {
 
 /**
  * Responds with 503 if traffic should go to other instances. With `?store=optional`, an instance is
- * ready even if the store is unavailable: if all instances share the store, none would be ready.
+ * ready even if the store is unavailable. Otherwise an outage of a shared store would make all
+ * instances unready.
  */
 async function sendReadiness(parts: HealthParts, context: RequestContext): Promise<void> {
   const { health, configuration, access } = parts;

@@ -11,8 +11,8 @@
  *
  * A table starts with 16 places. It doubles when half of the places are taken, or when the names of
  * its keys take more than 64 bytes per place. If the table has its largest size, or the budget is
- * spent, it purges instead of growing. The counts of a smaller table lack more, and the summary
- * reports how much.
+ * spent, it purges instead of growing. The counts of a smaller table can lack more than N / 201.
+ * The reported maximum takes this into account.
  *
  * In a flood of keys that each arrive once, the summary allocates nothing. After the first purge, a
  * new key is counted by its hash only, and its name is stored with its second hit.
@@ -27,7 +27,9 @@ export const MAX_KEYS = 4 * KEPT_KEYS;
 export interface HitsData {
   /** Number of hits of all keys. */
   readonly hits: number;
-  /** Maximum hits missing from each count. A key that is not listed has at most this many hits. */
+  /**
+   * Each count lacks at most this many hits. A key that is not listed has at most this many hits.
+   */
   readonly lacking: number;
   readonly keys: readonly (readonly [key: string, hits: number])[];
 }
@@ -71,7 +73,7 @@ export const MIN_SUMMARY_BYTES = summaryBytes(FIRST_PLACES);
 export const MAX_SUMMARY_BYTES = summaryBytes(MAX_PLACES);
 
 /** Buffers for the table that is being purged or grown, shared to avoid allocations. */
-const moved = {
+const buffers = {
   low: new Int32Array(MAX_PLACES),
   high: new Int32Array(MAX_PLACES),
   counts: new Float64Array(MAX_PLACES),
@@ -108,7 +110,7 @@ export class HeavyHitters {
     this.#hits++;
     hasher.hash(key);
     const place = this.#find(hasher.low, hasher.high);
-    if (this.#counts[place]++ === 0) this.#added(place, this.#lacking === 0 ? key : undefined);
+    if (this.#counts[place]++ === 0) this.#onInsert(place, this.#lacking === 0 ? key : undefined);
     else if (this.#names[place] === undefined) this.#name(place, key);
   }
 
@@ -124,7 +126,7 @@ export class HeavyHitters {
     return place;
   }
 
-  #added(place: number, key: string | undefined): void {
+  #onInsert(place: number, key: string | undefined): void {
     this.#size++;
     if (key !== undefined) this.#name(place, key);
     else if (this.#isFull()) this.#makeRoom();
@@ -175,46 +177,48 @@ export class HeavyHitters {
   /** Subtracts the count at rank `keep` + 1 from all counts, so that at most `keep` keys remain. */
   #subtract(keep: number): void {
     let size = 0;
-    for (const count of this.#counts) if (count > 0) moved.sorted[size++] = count;
+    for (const count of this.#counts) if (count > 0) buffers.sorted[size++] = count;
     if (size <= keep) return;
-    const cut = moved.sorted.subarray(0, size).sort()[size - keep - 1];
+    const cut = buffers.sorted.subarray(0, size).sort()[size - keep - 1];
     this.#lacking += cut;
     this.#putBack(this.#takeOut(cut));
   }
 
   /**
-   * Copies the keys with a count above `cut` to `moved`, subtracts `cut` from their counts, and
+   * Copies the keys with a count above `cut` to `buffers`, subtracts `cut` from their counts, and
    * empties the table. Returns the number of these keys.
    */
   #takeOut(cut: number): number {
     let size = 0;
     for (let place = 0; place < this.#places; place++) {
       if (this.#counts[place] <= cut) continue;
-      moved.low[size] = this.#low[place];
-      moved.high[size] = this.#high[place];
-      moved.counts[size] = this.#counts[place] - cut;
-      moved.names[size++] = this.#names[place];
+      buffers.low[size] = this.#low[place];
+      buffers.high[size] = this.#high[place];
+      buffers.counts[size] = this.#counts[place] - cut;
+      buffers.names[size++] = this.#names[place];
     }
     this.#counts.fill(0);
     this.#names.fill(undefined);
     return size;
   }
 
-  /** Inserts the first `size` keys of `moved` into the empty table. */
+  /** Inserts the first `size` keys of `buffers` into the empty table. */
   #putBack(size: number): void {
     this.#size = size;
     this.#nameBytes = 0;
     for (let at = 0; at < size; at++) {
-      const name = moved.names[at];
-      const place = this.#find(moved.low[at], moved.high[at]);
-      this.#counts[place] = moved.counts[at];
+      const name = buffers.names[at];
+      const place = this.#find(buffers.low[at], buffers.high[at]);
+      this.#counts[place] = buffers.counts[at];
       this.#names[place] = name;
       if (name !== undefined) this.#nameBytes += nameBytes(name.length);
     }
-    moved.names.fill(undefined, 0, size);
+    buffers.names.fill(undefined, 0, size);
   }
 
-  /** Adds the counts of another summary. `lacking` is then the bound for the hits of both. */
+  /**
+   * Adds the counts of another summary. Afterwards, `lacking` is the bound for the merged counts.
+   */
   merge({ hits, lacking, keys }: HitsData): this {
     this.#hits += hits;
     this.#lacking += lacking;
@@ -223,7 +227,7 @@ export class HeavyHitters {
       const place = this.#find(hasher.low, hasher.high);
       const isNew = this.#counts[place] === 0;
       this.#counts[place] += more;
-      if (isNew) this.#added(place, key);
+      if (isNew) this.#onInsert(place, key);
       else if (this.#names[place] === undefined) this.#name(place, key);
     }
     return this;
@@ -241,12 +245,17 @@ export class HeavyHitters {
   }
 }
 
-/** In V8, a shorter string is never a slice that refers to a longer string. */
-const MIN_PIECE = 13;
+/**
+ * In V8, a string with fewer characters than this is never a slice that refers to a longer string.
+ */
+const MIN_SLICE_LENGTH = 13;
 const scratch = Buffer.alloc(2 * MAX_KEY_LENGTH);
 
-/** Returns a copy. A key may be a slice of a long header, which V8 would keep in memory with it. */
+/**
+ * Returns a copy of a key. The key may be a slice of a long header. V8 would keep the whole header
+ * in memory as long as the slice.
+ */
 function copyOf(key: string): string {
-  if (key.length < MIN_PIECE || key.length > MAX_KEY_LENGTH) return key;
+  if (key.length < MIN_SLICE_LENGTH || key.length > MAX_KEY_LENGTH) return key;
   return scratch.toString('utf16le', 0, scratch.write(key, 0, 'utf16le'));
 }

@@ -1,8 +1,8 @@
 /**
  * The counts of one policy: ten minutes by second and 24 hours by minute, in blocks of 120 steps.
- * Blocks without traffic are not allocated. A policy that was used once takes 3.5 KB for ten
- * minutes, and then half of it for a day. A policy that is always used takes 36 KB, or 70 KB if it
- * has shadow decisions or failures.
+ * Blocks without traffic are not allocated. After a single use, a policy takes 3.5 KB for ten
+ * minutes: one block of seconds and one of minutes. Then only the block of minutes stays, for a
+ * day. A policy in constant use takes 36 KB, or 70 KB if it has shadow decisions or failures.
  */
 import { NO_FULLEST, type PolicyCounters } from './policy-counters.ts';
 
@@ -12,9 +12,13 @@ export const HISTORY_MINUTES = 1440;
 /** Number of steps of a block. A step is a second or a minute. */
 const BLOCK_STEPS = 120;
 
-/** The stored value of `fullest` for a full key: it is stored in ten-thousandths. */
+/**
+ * The stored value of `fullest` for a key that has used its whole limit. `fullest` is stored as an
+ * integer, in ten-thousandths.
+ */
 const FULL = 10_000;
-const NO_KEY = 65_535;
+/** The stored value of `fullest` for a step without decisions. */
+const NOT_SET = 65_535;
 
 /** Decisions of consecutive steps, oldest first. Plain data, serializable as JSON. */
 export interface Counts {
@@ -23,7 +27,7 @@ export interface Counts {
   readonly shadowAllowed: number[];
   readonly shadowDenied: number[];
   readonly degraded: number[];
-  /** Used part of the limit of the fullest key, from 0 to 1; null without decisions. */
+  /** Used part of the limit, from 0 to 1, of the key that has used most; null without decisions. */
   readonly fullest: (number | null)[];
 }
 
@@ -36,41 +40,54 @@ export const emptyCounts = (steps: number): Counts => ({
   fullest: new Array(steps).fill(null),
 });
 
-/** Recorded steps, and for each the index in the result to which its counts are added. */
-export interface Steps {
+/**
+ * The recorded steps of a query. The counts of `steps[i]` are added at index `places[i]` of the
+ * result.
+ */
+export interface StepSelection {
   readonly steps: readonly number[];
   readonly places: readonly number[];
 }
 
-export class Sums {
+/** The counts of one step. */
+export class StepCounts {
   allowed = 0;
   denied = 0;
   shadowAllowed = 0;
   shadowDenied = 0;
   degraded = 0;
-  /** In ten-thousandths, or NO_KEY. */
-  fullest = NO_KEY;
+  /** In ten-thousandths, or `NOT_SET`. */
+  fullest = NOT_SET;
 
-  add(sums: Sums): void {
+  add(sums: StepCounts): void {
     this.allowed += sums.allowed;
     this.denied += sums.denied;
     this.shadowAllowed += sums.shadowAllowed;
     this.shadowDenied += sums.shadowDenied;
     this.degraded += sums.degraded;
-    if (sums.fullest === NO_KEY) return;
-    this.fullest = this.fullest === NO_KEY ? sums.fullest : Math.max(this.fullest, sums.fullest);
+    if (sums.fullest === NOT_SET) return;
+    this.fullest = this.fullest === NOT_SET ? sums.fullest : Math.max(this.fullest, sums.fullest);
   }
 
   get isQuiet(): boolean {
     const { allowed, denied, shadowAllowed, shadowDenied, degraded, fullest } = this;
-    return allowed + denied + shadowAllowed + shadowDenied + degraded === 0 && fullest === NO_KEY;
+    return allowed + denied + shadowAllowed + shadowDenied + degraded === 0 && fullest === NOT_SET;
   }
 }
 
-/** Counts of the second being written. Shared, to avoid an object for each of up to 1,000 rings. */
-const passed = new Sums();
+/**
+ * The increase of one policy's counters. One object is shared by all policies, to avoid up to 1,000
+ * allocations per second.
+ */
+const increase = new StepCounts();
 
-/** Number of columns of a block: three that most policies use, and three that few policies use. */
+/** How much a step counts in `activity` if the policy was checked, but nothing was counted. */
+const CHECKED_ONLY = 0.001;
+
+/**
+ * Number of columns of a block: three that most policies use (`usual`), and three that few policies
+ * use (`rare`).
+ */
 const USUAL = 3;
 const RARE = 3;
 
@@ -79,12 +96,12 @@ class Block {
   readonly #usual = new Uint32Array(BLOCK_STEPS * USUAL);
   #rare: Uint32Array | undefined = undefined;
 
-  /** `number` is the index of the block since the epoch. */
+  /** `number` is the number of whole blocks between the epoch and the start of this block. */
   constructor(readonly number: number) {
-    for (let at = 0; at < BLOCK_STEPS; at++) this.#usual[at * USUAL + 2] = NO_KEY;
+    for (let at = 0; at < BLOCK_STEPS; at++) this.#usual[at * USUAL + 2] = NOT_SET;
   }
 
-  set(at: number, sums: Sums): void {
+  set(at: number, sums: StepCounts): void {
     const { allowed, denied, shadowAllowed, shadowDenied, degraded, fullest } = sums;
     this.#usual[at * USUAL] = allowed;
     this.#usual[at * USUAL + 1] = denied;
@@ -96,13 +113,13 @@ class Block {
   }
 
   /** Adds to a row that `set` has written. */
-  add(at: number, sums: Sums): void {
+  add(at: number, sums: StepCounts): void {
     const { allowed, denied, shadowAllowed, shadowDenied, degraded, fullest } = sums;
     const usual = at * USUAL;
     this.#usual[usual] += allowed;
     this.#usual[usual + 1] += denied;
     const known = this.#usual[usual + 2];
-    if (fullest !== NO_KEY && (known === NO_KEY || fullest > known)) {
+    if (fullest !== NOT_SET && (known === NOT_SET || fullest > known)) {
       this.#usual[usual + 2] = fullest;
     }
     if (shadowAllowed + shadowDenied + degraded === 0) return;
@@ -116,7 +133,7 @@ class Block {
     counts.allowed[to] += this.#usual[at * USUAL];
     counts.denied[to] += this.#usual[at * USUAL + 1];
     const full = this.#usual[at * USUAL + 2];
-    if (full !== NO_KEY) counts.fullest[to] = Math.max(counts.fullest[to] ?? 0, full / FULL);
+    if (full !== NOT_SET) counts.fullest[to] = Math.max(counts.fullest[to] ?? 0, full / FULL);
     if (this.#rare === undefined) return;
     counts.shadowAllowed[to] += this.#rare[at * RARE];
     counts.shadowDenied[to] += this.#rare[at * RARE + 1];
@@ -128,22 +145,23 @@ class Block {
     const rare = this.#rare;
     let count = usual[at * USUAL] + usual[at * USUAL + 1];
     if (rare !== undefined) count += rare[at * RARE] + rare[at * RARE + 1] + rare[at * RARE + 2];
-    // A released limit (another limit of its check denied) only changes `fullest`, not the counts.
-    return count === 0 && usual[at * USUAL + 2] !== NO_KEY ? 0.001 : count;
+    // If another limit of a check denied, the check changed `fullest` of this policy, but not its
+    // counts.
+    return count === 0 && usual[at * USUAL + 2] !== NOT_SET ? CHECKED_ONLY : count;
   }
 }
 
-/** The last steps of one policy. */
-class BlockRing {
+/** A ring buffer of the counts of the last steps. */
+class CountsRing {
   readonly #blocks: (Block | undefined)[];
 
   constructor(steps: number) {
-    // One more block, because the newest is only partly filled.
+    // One block more than the steps need, because the newest block is only partly filled.
     this.#blocks = new Array(steps / BLOCK_STEPS + 1).fill(undefined);
   }
 
-  /** Stores `sums` for a new step. If the step is not new, adds `sums` to its stored counts. */
-  write(step: number, sums: Sums, isNew: boolean): void {
+  /** Stores the counts of a step. If the step is not new, adds them to its stored counts. */
+  write(step: number, sums: StepCounts, isNew: boolean): void {
     const number = Math.floor(step / BLOCK_STEPS);
     const place = number % this.#blocks.length;
     if (this.#blocks[place]?.number !== number) this.#blocks[place] = undefined;
@@ -152,7 +170,7 @@ class BlockRing {
     else if (!sums.isQuiet) this.#blocks[place]!.add(step % BLOCK_STEPS, sums);
   }
 
-  addTo(counts: Counts, { steps, places }: Steps): void {
+  addTo(counts: Counts, { steps, places }: StepSelection): void {
     for (const [at, step] of steps.entries()) {
       const number = Math.floor(step / BLOCK_STEPS);
       const block = this.#blocks[number % this.#blocks.length];
@@ -160,12 +178,15 @@ class BlockRing {
     }
   }
 
-  /** Returns the number of decisions; a number below 1 if the policy only had released limits. */
-  activity({ steps }: Steps): number {
+  /**
+   * Returns the number of decisions. A step without decisions, but with a value of `fullest`,
+   * counts as `CHECKED_ONLY`. So the result is above 0 for every policy that was checked.
+   */
+  activity({ steps }: StepSelection): number {
     let count = 0;
     let number = Number.NaN;
     let block: Block | undefined;
-    // Looks up a block once for all its steps: there may be 1,440 steps of 1,000 policies.
+    // Look up each block once for all its steps: there may be 1,000 policies with 1,440 steps each.
     for (let at = 0; at < steps.length; at++) {
       const row = steps[at] - number * BLOCK_STEPS;
       if (!(row >= 0 && row < BLOCK_STEPS)) {
@@ -179,23 +200,23 @@ class BlockRing {
   }
 }
 
-/** Seconds and minutes of one policy, or of all policies together. */
-export class Rings {
-  readonly second = new BlockRing(HISTORY_SECONDS);
-  readonly minute = new BlockRing(HISTORY_MINUTES);
+/** The counts of one policy, or of all policies together, by second and by minute. */
+export class CountsHistory {
+  readonly second = new CountsRing(HISTORY_SECONDS);
+  readonly minute = new CountsRing(HISTORY_MINUTES);
 
-  /** Stores `sums` under `second` and its minute. */
-  store(second: number, sums: Sums, isNewMinute: boolean): void {
+  /** Stores the counts of a second, and adds them to the counts of its minute. */
+  store(second: number, sums: StepCounts, isNewMinute: boolean): void {
     this.second.write(second, sums, true);
     this.minute.write(Math.floor(second / 60), sums, isNewMinute);
   }
 }
 
 /** The history of one policy, read from its counters. */
-export class Ring extends Rings {
+export class PolicyHistory extends CountsHistory {
   readonly #counters: PolicyCounters;
   /** Values of the counters at the last read. */
-  readonly #seen = new Sums();
+  readonly #seen = new StepCounts();
 
   constructor(counters: PolicyCounters) {
     super();
@@ -203,27 +224,27 @@ export class Ring extends Rings {
   }
 
   /** Stores the increase of the counters since the last read, and adds it to `total`. */
-  write(second: number, isNewMinute: boolean, total: Sums): void {
+  write(second: number, isNewMinute: boolean, total: StepCounts): void {
     this.#read();
-    this.store(second, passed, isNewMinute);
-    total.add(passed);
+    this.store(second, increase, isNewMinute);
+    total.add(increase);
   }
 
   #read(): void {
     const counters = this.#counters;
     const seen = this.#seen;
-    passed.allowed = counters.allowed - seen.allowed;
-    passed.denied = counters.denied - seen.denied;
-    passed.shadowAllowed = counters.shadow_allowed - seen.shadowAllowed;
-    passed.shadowDenied = counters.shadow_denied - seen.shadowDenied;
-    passed.degraded = counters.degradedChecks - seen.degraded;
+    increase.allowed = counters.allowed - seen.allowed;
+    increase.denied = counters.denied - seen.denied;
+    increase.shadowAllowed = counters.shadow_allowed - seen.shadowAllowed;
+    increase.shadowDenied = counters.shadow_denied - seen.shadowDenied;
+    increase.degraded = counters.degradedChecks - seen.degraded;
     seen.allowed = counters.allowed;
     seen.denied = counters.denied;
     seen.shadowAllowed = counters.shadow_allowed;
     seen.shadowDenied = counters.shadow_denied;
     seen.degraded = counters.degradedChecks;
     const full = Math.min(Math.max(Math.round(counters.fullest * FULL), 0), FULL);
-    passed.fullest = counters.fullest === NO_FULLEST ? NO_KEY : full;
+    increase.fullest = counters.fullest === NO_FULLEST ? NOT_SET : full;
     counters.fullest = NO_FULLEST;
   }
 }

@@ -1,22 +1,23 @@
 /**
  * History of decisions: the last ten minutes by second, and the last 24 hours by minute. Reads the
- * increase of the counters once a second, so it adds no cost to a decision. Decisions after the end
- * of a second, but before the counters are read, count to that second.
+ * increase of the counters once a second, so it adds no cost to a decision. A decision after the
+ * end of a second, but before the counters are read, counts towards that second.
  *
- * Each policy with traffic has a ring. The numbers of the recorded steps are stored once for all
- * rings, step `s` at index `s mod length`. The counts of a step that was not recorded are 0.
+ * Each policy with traffic has ring buffers of counts. The numbers of the recorded steps are stored
+ * once for all policies, step `s` at index `s mod length`. The counts of a step that was not
+ * recorded are 0.
  */
 import { type Clock, systemClock } from 'sluice';
 import { BUCKETS, type Observations } from './histogram.ts';
 import {
   type Counts,
+  CountsHistory,
   emptyCounts,
   HISTORY_MINUTES,
   HISTORY_SECONDS,
-  Ring,
-  Rings,
-  type Steps,
-  Sums,
+  PolicyHistory,
+  StepCounts,
+  type StepSelection,
 } from './history-ring.ts';
 import { type DecisionCounters, NO_FULLEST, type PolicyCounters } from './policy-counters.ts';
 
@@ -25,8 +26,11 @@ export { type Counts, emptyCounts, HISTORY_MINUTES, HISTORY_SECONDS };
 export const STEP_MS = 1000;
 export const MINUTE_MS = 60_000;
 
-/** If the clock is set back by at most this, recording pauses. If by more, it restarts. */
-export const PATIENCE_SECONDS = 5;
+/**
+ * If the clock is set back by at most this many seconds, recording pauses until the clock has
+ * caught up. If the clock is set back further, recording restarts.
+ */
+export const MAX_PAUSE_SECONDS = 5;
 
 export interface PolicyCounts extends Counts {
   /** The policy's label. */
@@ -80,9 +84,9 @@ export interface HistorySource {
 export class History {
   readonly #source: HistorySource;
   readonly #clock: Clock;
-  readonly #rings = new Map<string, Ring>();
-  /** The sum of all rings, which avoids reading 1,000 rings for a total. */
-  readonly #totals = new Rings();
+  readonly #policies = new Map<string, PolicyHistory>();
+  /** The sums over all policies, which avoid reading the counts of 1,000 policies for a total. */
+  readonly #totals = new CountsHistory();
   readonly #seconds = new RecordedSteps(HISTORY_SECONDS);
   readonly #minutes = new RecordedSteps(HISTORY_MINUTES);
   /** Histogram buckets of decision durations, by index of the second. */
@@ -90,7 +94,7 @@ export class History {
   readonly #seenDurations = new Float64Array(BUCKETS);
   /** The last recorded second. */
   #last: number;
-  /** The first second that could be recorded. */
+  /** The first second of the recording. */
   #first: number;
   #cancel: (() => void) | undefined = undefined;
 
@@ -141,16 +145,17 @@ export class History {
   record(): void {
     const complete = this.#lastComplete();
     const ahead = this.#last - complete;
-    if (ahead >= 0 && ahead <= PATIENCE_SECONDS) return;
+    if (ahead >= 0 && ahead <= MAX_PAUSE_SECONDS) return;
     if (ahead > 0) this.#deleteAfter(complete - 1);
-    // If the call is late, the event loop was blocked, so the decisions are of the first second.
+    // If the call is late, the event loop was blocked. The counted decisions were then made in the
+    // first second since the last call.
     const first = ahead > 0 ? complete : Math.max(this.#last + 1, complete - HISTORY_SECONDS + 1);
     this.#write(first);
     this.#last = complete;
     this.#first = Math.min(this.#first, first);
   }
 
-  /** Deletes later steps, which are in the future after the clock was set back. */
+  /** Deletes the steps after `second`. They are in the future if the clock was set back. */
   #deleteAfter(second: number): void {
     this.#seconds.deleteAfter(second);
     this.#minutes.deleteAfter(Math.floor((second + 1) / 60));
@@ -160,15 +165,15 @@ export class History {
     const place = second % HISTORY_SECONDS;
     this.#seconds.add(second);
     const isNewMinute = this.#minutes.add(Math.floor(second / 60));
-    const total = new Sums();
+    const total = new StepCounts();
     for (const [label, counters] of this.#source.counters.entries()) {
-      let ring = this.#rings.get(label);
-      if (ring === undefined) {
+      let policy = this.#policies.get(label);
+      if (policy === undefined) {
         if (!hasTraffic(counters)) continue;
-        ring = new Ring(counters);
-        this.#rings.set(label, ring);
+        policy = new PolicyHistory(counters);
+        this.#policies.set(label, policy);
       }
-      ring.write(second, isNewMinute, total);
+      policy.write(second, isNewMinute, total);
     }
     this.#totals.store(second, total, isNewMinute);
     for (let bucket = 0; bucket < BUCKETS; bucket++) {
@@ -180,7 +185,7 @@ export class History {
   }
 
   /** Returns the recorded seconds or minutes of a span, and for each the index of its step. */
-  #recorded({ startMs, seconds, stepMs = STEP_MS }: Span): Steps {
+  #recorded({ startMs, seconds, stepMs = STEP_MS }: Span): StepSelection {
     const [unitMs, recorded] =
       stepMs < MINUTE_MS ? [STEP_MS, this.#seconds] : [MINUTE_MS, this.#minutes];
     const first = Math.floor(startMs / unitMs);
@@ -199,7 +204,9 @@ export class History {
   activity(span: Span): readonly (readonly [name: string, count: number])[] {
     const unit = unitOf(span);
     const steps = this.#recorded(span);
-    const all = [...this.#rings].map(([name, ring]) => [name, ring[unit].activity(steps)] as const);
+    const all = [...this.#policies].map(
+      ([name, policy]) => [name, policy[unit].activity(steps)] as const,
+    );
     return all.filter(([, count]) => count > 0);
   }
 
@@ -215,10 +222,10 @@ export class History {
     const unit = unitOf(span);
     const steps = this.#recorded(span);
     return [...names].flatMap((name) => {
-      const ring = this.#rings.get(name);
-      if (ring === undefined) return [];
+      const policy = this.#policies.get(name);
+      if (policy === undefined) return [];
       const counts = emptyCounts(stepsOf(span));
-      ring[unit].addTo(counts, steps);
+      policy[unit].addTo(counts, steps);
       return [{ name, ...counts }];
     });
   }

@@ -41,7 +41,7 @@ export class Live {
     this.history = new History(metrics);
     this.#denials = new DenialCollectors(decisionService, counters);
     this.feed = new Feed(this.#feedSource(), log, systemClock, { grafanaUrl });
-    this.#registerReplies({ history: this.history, denials: this.#denials, health, store });
+    this.#handleQueries({ history: this.history, denials: this.#denials, health, store });
     configuration.onReload(({ ok, isUnchanged }) => {
       // The files contain both policies and overrides.
       if (ok && !isUnchanged) this.feed.changed('policies', 'overrides');
@@ -51,12 +51,12 @@ export class Live {
   }
 
   /** Registers the handlers for queries of other processes. */
-  #registerReplies(parts: Parameters<typeof tickPart>[0]): void {
+  #handleQueries(parts: Parameters<typeof tickPart>[0]): void {
     const group = this.#group;
     const startedAtMs = systemClock.now();
     group.handle('live.listen', (detail): ListenReply => {
       const { subscriber, filter } = detail as ListenRequest;
-      // Records earlier decisions now, so that later decisions count to a second that is sent.
+      // Record earlier decisions now, so that later decisions count towards a second that is sent.
       this.history.record();
       this.#denials.add(subscriber, filter);
       return { startedAtMs };

@@ -89,8 +89,8 @@ export class LogOutput {
     const [text, bytes, lines] = this.#nextBatch();
     this.#sink(text, (error) => {
       this.#waitingBytes = Math.max(0, this.#waitingBytes - bytes);
-      if (error) this.#failed(error, lines);
-      else this.#wrote();
+      if (error) this.#onError(error, lines);
+      else this.#onWritten();
       this.#writeNext();
     });
   }
@@ -108,17 +108,17 @@ export class LogOutput {
     return [this.#waiting.splice(0, lines).join(''), bytes, lines];
   }
 
-  #wrote(): void {
+  #onWritten(): void {
     this.#isFailing = false;
     const lost = this.#unreported;
-    // Waits until half of the queue is free, so that the report itself is not dropped.
+    // Wait until half of the queue is free, so that the report itself is not dropped.
     if (lost === 0 || this.#waitingBytes > MAX_WAITING_BYTES / 2) return;
     this.#unreported = 0;
     this.onDropped(lost);
   }
 
   /** Counts the lines as dropped. Reports the first of consecutive errors on standard error. */
-  #failed({ code }: NodeJS.ErrnoException, lines: number): void {
+  #onError({ code }: NodeJS.ErrnoException, lines: number): void {
     this.#drop(lines);
     const isReported = this.#isFailing;
     this.#isFailing = true;
@@ -160,7 +160,7 @@ function isPipe(): boolean {
     const found = fstatSync(STDOUT);
     return found.isFIFO() || found.isSocket();
   } catch {
-    // Standard output is closed: each write fails and is counted.
+    // Standard output is closed: each write fails, and its lines count as dropped.
     return false;
   }
 }

@@ -15,27 +15,34 @@ export const DECISION_OUTCOMES = [
 ] as const;
 export type DecisionOutcome = (typeof DECISION_OUTCOMES)[number];
 
-/** Value of `fullest` before the first decision. */
+/** Value of `fullest` if there was no decision since the history last reset it. */
 export const NO_FULLEST = -1;
 
 export class PolicyCounters implements Record<DecisionOutcome, number> {
   allowed = 0;
   denied = 0;
+  /** Number of limits that allowed, while another limit of their check denied. */
   released = 0;
   shadow_allowed = 0;
   shadow_denied = 0;
-  /** The part of `denied` while the key was blocked, with the denials that started a block. */
+  /**
+   * How many of the `denied` were denials of blocked keys, including the denials that started a
+   * block.
+   */
   blocked = 0;
   /** Number of degraded checks by reason and action, as JSON. */
   readonly degraded = new Map<string, number>();
   /** Sum of all numbers in `degraded`. */
   degradedChecks = 0;
-  /** Used part of the limit of the fullest key, from 0 to 1, since the history last reset it. */
+  /**
+   * Used part of the limit, from 0 to 1, of the key that used most since the history last reset
+   * this value.
+   */
   fullest = NO_FULLEST;
 
   constructor(readonly label: string) {}
 
-  /** Updates `fullest`. */
+  /** Raises `fullest` if the key of the decision has used a larger part of its limit. */
   fill({ remaining, limit }: LimitDecision): void {
     const full = 1 - remaining / limit;
     if (full > this.fullest) this.fullest = full;
@@ -130,6 +137,9 @@ export class DecisionCounters {
   }
 }
 
-/** Whether `remaining` comes from a counter. Actions such as `allow` return no real value. */
+/**
+ * Whether `remaining` comes from a counter. The fallback actions `allow` and `deny` set no real
+ * value.
+ */
 const isMeasured = (degraded: Degraded | undefined): boolean =>
   degraded === undefined || degraded.action === 'local';

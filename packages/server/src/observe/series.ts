@@ -47,14 +47,14 @@ function addTo(sum: Counts, counts: Counts): void {
   }
 }
 
-export function summed(steps: number, parts: readonly Counts[]): Counts {
+export function sumOf(steps: number, parts: readonly Counts[]): Counts {
   const sum = emptyCounts(steps);
   for (const part of parts) addTo(sum, part);
   return sum;
 }
 
 /** Sums the counts of several processes by policy. */
-export function summedByPolicy(
+export function sumsByPolicy(
   steps: number,
   parts: readonly (readonly PolicyCounts[])[],
 ): ReadonlyMap<string, Counts> {
@@ -67,15 +67,17 @@ export function summedByPolicy(
   return sums;
 }
 
-/** Returns the `most` names with the most decisions, and the number of other names. */
-export function busiest(
+/** Returns the names with the most decisions, at most `max`, and the number of other names. */
+export function mostActive(
   activity: Iterable<readonly [name: string, count: number]>,
-  most = MAX_REPORTED_POLICIES,
+  max = MAX_REPORTED_POLICIES,
 ): { readonly names: readonly string[]; readonly omitted: number } {
   const counts = new Map<string, number>();
   for (const [name, count] of activity) counts.set(name, (counts.get(name) ?? 0) + count);
-  const sorted = [...counts].sort(([a, most], [b, count]) => count - most || (a < b ? -1 : 1));
-  const names = sorted.slice(0, most).map(([name]) => name);
+  const sorted = [...counts].sort(
+    ([a, countA], [b, countB]) => countB - countA || (a < b ? -1 : 1),
+  );
+  const names = sorted.slice(0, max).map(([name]) => name);
   return { names, omitted: sorted.length - names.length };
 }
 
@@ -95,31 +97,31 @@ export interface SeriesReport {
 }
 
 /**
- * Resolves to the report of the `most` policies with the most decisions. If `policy` is set,
+ * Resolves to a report of the policies with the most decisions, at most `max`. If `policy` is set,
  * reports only this policy, even if it has no traffic.
  */
 export async function seriesReport(
   source: SeriesSource,
   span: Span,
   policy: string | undefined,
-  most = MAX_REPORTED_POLICIES,
+  max = MAX_REPORTED_POLICIES,
 ): Promise<SeriesReport> {
   const { startMs, stepMs = STEP_MS } = span;
   const steps = stepsOf(span);
   const outlines = await source.outlines(span);
-  const total = summed(
+  const total = sumOf(
     steps,
     outlines.map((each) => each.total),
   );
   const { names, omitted } =
     policy === undefined
-      ? busiest(
+      ? mostActive(
           outlines.flatMap(({ activity }) => activity),
-          most,
+          max,
         )
       : { names: [policy], omitted: 0 };
   const parts = names.length === 0 ? [] : await source.policies(span, names);
-  const sums = summedByPolicy(steps, parts);
+  const sums = sumsByPolicy(steps, parts);
   const policies = names.map((name) => ({ name, ...(sums.get(name) ?? emptyCounts(steps)) }));
   // A worker that was replaced has a shorter history, so the earliest start of all is reported.
   const sinceMs = Math.min(...outlines.map((each) => each.sinceMs));
@@ -172,8 +174,8 @@ export function seriesRoutes(
     const policy = context.query.get('policy') ?? undefined;
     if (policy !== undefined) checkLabel(parts, policy);
     const span = spanOf(context, history);
-    const most = integerOf(context, 'count', 0, MAX_REPORTED_POLICIES);
-    const report = await seriesReport(series, span, policy, most);
+    const max = integerOf(context, 'count', 0, MAX_REPORTED_POLICIES);
+    const report = await seriesReport(series, span, policy, max);
     context.send(200, report, { 'cache-control': 'no-store' });
   });
 }

@@ -14,7 +14,7 @@ import {
 import type { BreakerState, Health } from './health.ts';
 import { quantileOf } from './histogram.ts';
 import { type Counts, type History, type PolicyCounts, type Span, STEP_MS } from './history.ts';
-import { busiest, summed, summedByPolicy } from './series.ts';
+import { mostActive, sumOf, sumsByPolicy } from './series.ts';
 
 /** Timeout of a probe. A store that takes longer to decide is reported as down. */
 const PROBE_MS = 500;
@@ -55,7 +55,7 @@ export interface TickParts {
   };
 }
 
-const rounded = (value: number): number => Math.round(value * 1000) / 1000;
+const roundMs = (value: number): number => Math.round(value * 1000) / 1000;
 
 async function storeReport({ health, store }: TickParts): Promise<StoreReport> {
   const up = (await withTimeout(PROBE_MS, health.isStoreUp(PROBE_MAX_AGE_MS))) === true;
@@ -64,7 +64,7 @@ async function storeReport({ health, store }: TickParts): Promise<StoreReport> {
   return {
     ...{ kind: store.kind, up },
     ...(breaker !== undefined && { breaker }),
-    ...(up && latencyMs !== undefined && { latencyMs: rounded(latencyMs) }),
+    ...(up && latencyMs !== undefined && { latencyMs: roundMs(latencyMs) }),
     ...(size !== undefined && { keys: size }),
   };
 }
@@ -106,29 +106,32 @@ const activityOf = (counts: SecondCounts): number =>
 
 /** Returns a tick for each second of a span. */
 export function ticksOf({ startMs, seconds }: Span, parts: readonly TickPart[]): readonly Tick[] {
-  const byPolicy = summedByPolicy(
+  const byPolicy = sumsByPolicy(
     seconds,
     parts.map(({ policies }) => policies),
   );
-  const total = summed(seconds, [...byPolicy.values()]);
+  const total = sumOf(seconds, [...byPolicy.values()]);
   const common = { store: worstOf(parts.map(({ store }) => store)), processes: parts.length };
   return Array.from({ length: seconds }, (_, at) => {
     const counts = [...byPolicy].map(([name, each]) => ({ name, ...secondOf(each, at) }));
     const active = counts.filter((each) => activityOf(each) > 0 || each.fullest !== null);
-    const { names, omitted } = busiest(active.map((each) => [each.name, activityOf(each)]));
+    const { names, omitted } = mostActive(active.map((each) => [each.name, activityOf(each)]));
     const byName = new Map(active.map((each) => [each.name, each]));
     return {
       atMs: startMs + at * STEP_MS,
       total: secondOf(total, at),
       policies: names.map((name) => byName.get(name)!),
       omitted,
-      decisions: waitsOf(parts.map(({ durations }) => durations[at])),
+      decisions: quantilesOf(parts.map(({ durations }) => durations[at])),
       ...common,
     };
   });
 }
 
-/** Merges the reports of all processes, each with its own connection. The worst values apply. */
+/**
+ * Merges the reports of all processes. They can differ, because each process has its own connection
+ * to the store. The worst values apply.
+ */
 function worstOf(reports: readonly StoreReport[]): StoreReport {
   const [{ kind }] = reports;
   const breakers = reports.map(({ breaker }) => breaker);
@@ -147,12 +150,12 @@ function worstOf(reports: readonly StoreReport[]): StoreReport {
   };
 }
 
-function waitsOf(all: readonly (readonly number[])[]): Tick['decisions'] {
+function quantilesOf(all: readonly (readonly number[])[]): Tick['decisions'] {
   const [first, ...others] = all;
   const buckets = first.map((count, at) => others.reduce((sum, each) => sum + each[at], count));
   const [p50, p99] = [quantileOf(buckets, 0.5), quantileOf(buckets, 0.99)];
   if (p50 === undefined || p99 === undefined) return {};
-  return { p50Ms: rounded(p50 * 1000), p99Ms: rounded(p99 * 1000) };
+  return { p50Ms: roundMs(p50 * 1000), p99Ms: roundMs(p99 * 1000) };
 }
 
 /** Merges the denials of all processes for one filter. Lists the first 50 keys, counts the rest. */

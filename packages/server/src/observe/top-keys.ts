@@ -13,9 +13,9 @@ import { ByPolicy, checkLabel, type LabelParts } from './policy-labels.ts';
 export const GENERATION_MS = 5 * 60_000;
 
 /**
- * Decisions are counted in batches of up to this many, and of up to 100 ms. If each decision were
- * counted alone, the summaries would leave the CPU cache between two requests. Batches avoid these
- * cache misses (0.6 us of CPU per forward-auth request).
+ * Decisions are counted in batches. A batch has at most 128 decisions and covers at most 100 ms. If
+ * each decision were counted alone, the summaries would leave the CPU cache between two requests.
+ * Batches avoid these cache misses (0.6 us of CPU per forward-auth request).
  */
 const BATCH = 128;
 const BATCH_MS = 100;
@@ -34,7 +34,7 @@ export interface TopReport {
   readonly policy: string;
   readonly by: TopBy;
   readonly sinceMs: number;
-  /** All hits of the policy. */
+  /** Number of hits of all keys of the policy. */
   readonly hits: number;
   /** Upper bound of the hits of any key that is not in `keys`. */
   readonly othersAtMost: number;
@@ -93,10 +93,10 @@ export class TopKeys {
   #waitingMs = Number.NaN;
 
   constructor() {
-    this.#current = this.#begin(systemClock.now());
+    this.#current = this.#newGeneration(systemClock.now());
   }
 
-  #begin(startMs: number): Generation {
+  #newGeneration(startMs: number): Generation {
     const budget = new SummaryBudget(GENERATION_BYTES);
     return { startMs, policies: new ByPolicy(() => new Summaries(budget)) };
   }
@@ -110,7 +110,7 @@ export class TopKeys {
     // If the store failed, the decision does not depend on the counter of the key.
     if (result === undefined || (result.degraded && result.degraded.action !== 'local')) return;
     if (limits.length === 1) return this.#addLater(result);
-    const { policies } = this.#now();
+    const { policies } = this.#currentGeneration();
     for (const limit of result.limits) {
       if (allowed || !limit.allowed) policies.of(limit.policy).hit(limit.key, allowed);
     }
@@ -120,19 +120,19 @@ export class TopKeys {
     const movedMs = result.atMs - this.#waitingMs;
     const isSoon = movedMs >= 0 && movedMs < BATCH_MS;
     if (!isSoon || this.#waiting.length >= BATCH) {
-      this.#now();
+      this.#currentGeneration();
       this.#waitingMs = result.atMs;
     }
     this.#waiting.push(result);
   }
 
   #addShadow(shadow: readonly CheckResult[]): void {
-    const { policies } = this.#now();
+    const { policies } = this.#currentGeneration();
     for (const { policy, key, allowed } of shadow) policies.of(policy).hit(key, allowed);
   }
 
   /** Counts the waiting decisions, then returns the current generation. */
-  #now(): Generation {
+  #currentGeneration(): Generation {
     const nowMs = systemClock.now();
     const { policies } = this.#current;
     for (const { policy, key, allowed } of this.#waiting) policies.of(policy).hit(key, allowed);
@@ -142,14 +142,14 @@ export class TopKeys {
     if (ageMs >= GENERATION_MS || ageMs < 0) {
       const isRecent = ageMs >= 0 && ageMs < 2 * GENERATION_MS;
       this.#previous = isRecent ? this.#current : undefined;
-      this.#current = this.#begin(nowMs);
+      this.#current = this.#newGeneration(nowMs);
     }
     return this.#current;
   }
 
   /** Returns the summary of a policy in this process. */
   data(policy: string, by: TopBy): TopData {
-    this.#now();
+    this.#currentGeneration();
     const generations = [this.#previous, this.#current].filter((each) => each !== undefined);
     const all = generations.map(({ policies }) => policies.get(policy)?.[by]?.data());
     const merged = new HeavyHitters();
