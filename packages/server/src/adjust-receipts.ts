@@ -17,7 +17,7 @@ const sum = (changes: readonly number[]): number =>
 
 const isHold = ({ policy }: Adjustment): boolean => isConcurrency(policy);
 
-/** Applies adjustments of window charges once for each receipt id. */
+/** Applies the adjustments of all limits except concurrency limits, at most once per receipt id. */
 export async function adjustOnce(
   store: ReceiptStore,
   id: string,
@@ -30,7 +30,10 @@ export async function adjustOnce(
   return { change: sum(changes ?? []), used: changes === undefined };
 }
 
-/** Releases the holds among the adjustments, which the store does once without a receipt id. */
+/**
+ * Applies the adjustments of concurrency limits, which release holds. Resolves to the sum of the
+ * changes. Needs no receipt id, because the store releases each hold only once.
+ */
 export async function releaseHolds(
   store: ReceiptStore,
   adjustments: readonly Adjustment[],
@@ -39,7 +42,10 @@ export async function releaseHolds(
   return holds.length === 0 ? 0 : sum(await store.adjust(holds));
 }
 
-/** Resolves to whether all holds still counted. */
+/**
+ * Renews the holds if `renew` is true, otherwise releases them. Resolves to false if one of them
+ * had expired or had been released before.
+ */
 export async function adjustHolds(
   store: ReceiptStore,
   holds: readonly Adjustment[],

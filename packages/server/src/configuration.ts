@@ -106,8 +106,8 @@ export class Configuration {
   }
 
   /**
-   * Delegates reloads to the supervisor. It reads the files and sends the outcome to each worker,
-   * which then calls `replace`.
+   * Delegates reloads to the supervisor. The supervisor reads the files and sends the outcome to
+   * each worker. The worker then calls `replace`.
    */
   delegate(reload: RemoteReload): void {
     this.#remoteReload = reload;

@@ -21,7 +21,10 @@ const RELEASE_MS = 1000;
 
 interface Owner {
   readonly pid: number;
-  /** In clock ticks since boot. Pids are reused, but a pid and its start time are unique. */
+  /**
+   * In clock ticks since boot. Pids are reused, but no two processes have the same pid and start
+   * time.
+   */
   readonly startTime: string;
   /** Boot id and pid namespace, in which the pid is valid. */
   readonly pidScope: string;
@@ -31,6 +34,7 @@ interface Owner {
 /** Paths that this process has locked. */
 const held = new Set<string>();
 
+/** Thrown if another instance has the lock. The message names that instance. */
 export class LockedError extends Error {}
 
 export class FileLock {
@@ -66,7 +70,7 @@ export class FileLock {
     try {
       unlinkSync(this.#path);
     } catch {
-      // The next instance detects that the owner has exited.
+      // The lock file stays. The next instance detects that its owner has exited.
     }
   };
 
@@ -157,7 +161,10 @@ async function waitUntilStale(path: string, ownerText: string, staleMs: number):
   }
 }
 
-/** Returns the current time of the file system, from a file written now. */
+/**
+ * Returns the current time by the clock of the file system: writes a file and reads its
+ * modification time.
+ */
 async function fileSystemNow(path: string): Promise<number> {
   const probe = `${path}.${process.pid}.now`;
   await writeFile(probe, '');

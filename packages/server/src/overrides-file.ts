@@ -20,7 +20,10 @@ import { withTimeout } from './with-timeout.ts';
 
 /** Maximum size of the file: four times the size of 10,000 overrides. */
 const MAX_FILE_BYTES = 128 * 2 ** 20;
-/** Maximum time that a caller waits for a write. After it, a change is in effect, but not saved. */
+/**
+ * Maximum time that a caller waits for a write. If the write takes longer, the change is in effect,
+ * but is reported as not saved.
+ */
 const SAVE_MS = 5000;
 /** Delay after the first failed write. It doubles with each failure. */
 const FIRST_RETRY_MS = 1000;
@@ -93,8 +96,8 @@ export class OverridesFile {
   }
 
   /**
-   * Waits until all changes so far are written. Resolves to false if the write failed, or if the
-   * disk takes longer than 5 seconds.
+   * Resolves to true when all changes so far are written. Resolves to false if the write fails or
+   * takes longer than 5 seconds.
    */
   async saved(): Promise<boolean> {
     return (await withTimeout(SAVE_MS, this.#writing)) === true;
@@ -127,7 +130,7 @@ export class OverridesFile {
     } catch (err) {
       this.#isSaved = false;
       const retryMs = Math.min(FIRST_RETRY_MS * 2 ** this.#failures, MAX_RETRY_MS);
-      // Only the first failure is logged.
+      // Only the first of several failures in a row is logged.
       if (this.#failures++ === 0) {
         this.#log.error({ err, file: this.path, retryMs }, 'overrides could not be written');
       }

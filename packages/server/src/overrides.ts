@@ -20,7 +20,10 @@ export interface OverrideChange {
   readonly op: 'set' | 'delete';
   /** The override that was set or deleted. */
   readonly override: Override;
-  /** Whether the change came from another process. Such a change is not forwarded. */
+  /**
+   * Whether the change came from another process. Such a change is not sent to other processes
+   * again.
+   */
   readonly isRemote: boolean;
 }
 
@@ -114,8 +117,8 @@ export class Overrides {
     if (api === undefined && file === undefined) return undefined;
     const own = currentOf(api?.exact.get(key)) ?? currentOf(file?.exact.get(key));
     if (own !== undefined) return own;
-    const ofApi = matching(api, key);
-    const ofFile = matching(file, key);
+    const ofApi = mostSpecificFor(api, key);
+    const ofFile = mostSpecificFor(file, key);
     if (ofApi === undefined || ofFile === undefined) return (ofApi ?? ofFile)?.value;
     const isFileMoreSpecific = ofFile.literalLength > ofApi.literalLength;
     return (isFileMoreSpecific ? ofFile : ofApi).value;
@@ -158,7 +161,8 @@ export class Overrides {
 
   /**
    * Deletes an override of the API. Returns the override, or undefined if there was none or it had
-   * expired. If the files have an override for the same key, it is in effect again.
+   * expired. If the files have an override for the same key, the override of the files is in effect
+   * again.
    */
   delete(
     policy: string,
@@ -216,7 +220,7 @@ function currentOf(override: Override | undefined): Override | undefined {
   return override.expiresAtMs > systemClock.now() ? override : undefined;
 }
 
-const matching = (
+const mostSpecificFor = (
   own: PolicyOverrides | undefined,
   key: string,
 ): IndexedPattern<Override> | undefined =>

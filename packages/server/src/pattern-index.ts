@@ -37,7 +37,7 @@ interface Shape<T> {
 export class PatternIndex<T> {
   readonly #precedence: Precedence;
   readonly #shapes = new Map<string, Shape<T>>();
-  #added = 0;
+  #addedCount = 0;
   #size = 0;
 
   constructor(precedence: Precedence) {
@@ -52,7 +52,7 @@ export class PatternIndex<T> {
   add(pattern: string, value: T): IndexedPattern<T> {
     const parts = pattern.split('*');
     const literalLength = parts.reduce((sum, { length }) => sum + length, 0);
-    const added = { pattern, value, parts, literalLength, order: this.#added++ };
+    const added = { pattern, value, parts, literalLength, order: this.#addedCount++ };
     const [start, end] = endsOf(parts);
     const id = `${start.length} ${end.length}`;
     let shape = this.#shapes.get(id);

@@ -35,7 +35,7 @@ export class ServedPolicies extends PolicyRegistry {
     runToEnd(this.adding(configs, overrides));
   }
 
-  /** Adds policies in slices. */
+  /** Adds policies in slices: yields after each policy. */
   *adding(configs: readonly PolicyConfig[], overrides: Overrides): Generator<void, void> {
     for (const config of configs) {
       this.#served.set(config.name, { config, policy: withOverrides(config, overrides) });
@@ -89,7 +89,7 @@ export function checkCharacters(key: string): void {
   throw expected('ERR_INVALID_KEY', 'a key without lone surrogates', key);
 }
 
-/** Maximum number of names in an error message. Configurations can have thousands. */
+/** Maximum number of names in an error message. Configurations can have thousands of policies. */
 const MAX_SHOWN = 20;
 
 function shownNames(names: readonly string[]): string {
@@ -104,8 +104,8 @@ function withOverrides({ name, options }: PolicyConfig, overrides: Overrides): P
   const paramsFor = (key: string): LimitParams => {
     const own = overrides.limitFor(name, key);
     if (own === undefined) return base;
-    // Keeps limit x window a safe integer. The override may have been set for a shorter window,
-    // which a reload has changed since.
+    // Keep limit x window a safe integer. When the override was set, the policy may have had a
+    // shorter window.
     const limit = Math.min(own, Math.floor(Number.MAX_SAFE_INTEGER / base.windowMs));
     return { ...base, limit, capacity: hasBurst ? base.capacity : limit };
   };

@@ -4,7 +4,10 @@
  * forge them.
  */
 
-/** Header names are in lower case. The client's address is in the header `--forwarded-header`. */
+/**
+ * Header names are in lower case. The client's address is in the header that `--forwarded-header`
+ * names.
+ */
 export interface ProxyProfile {
   /**
    * The headers with the method and path of the forwarded request. Undefined if the proxy calls the

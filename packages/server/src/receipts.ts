@@ -1,4 +1,7 @@
-/** Creates receipts of decisions. All processes together apply a receipt id at most once. */
+/**
+ * Creates receipts of decisions. The store applies a receipt id at most once, even if several
+ * processes use it.
+ */
 import { createHash } from 'node:crypto';
 import type { Charge, CheckResult, Receipt } from 'sluice';
 import { MAX_KEY_LENGTH } from 'sluice/engine';
@@ -51,7 +54,10 @@ let receiptCount = 0;
 export const nextReceiptId = (client?: string): string =>
   receiptId(`${PROCESS_PREFIX}${(receiptCount++).toString(36)}`, client);
 
-/** Adds the client to a receipt id. A used receipt counts towards the memory of this client. */
+/**
+ * Adds the client to a receipt id. The store attributes the memory of a used receipt to this
+ * client.
+ */
 const receiptId = (id: string, client?: string): string =>
   client === undefined ? id : `${client}~${id}`;
 

@@ -5,7 +5,10 @@
 import { constants, type Stats } from 'node:fs';
 import { open } from 'node:fs/promises';
 
-/** With O_NONBLOCK, a FIFO opens at once and can be rejected. No effect on regular files. */
+/**
+ * With O_NONBLOCK, a FIFO opens at once and can be rejected. The flag has no effect on regular
+ * files.
+ */
 const FLAGS = constants.O_RDONLY | constants.O_NONBLOCK;
 
 /** Returns at most `maxBytes` from the start of the file. */

@@ -64,13 +64,13 @@ function routes(app: AppContext): Router {
   adminRoutes(router, app, clientOf);
   sessionRoutes(router, app);
   healthRoutes(router, app);
-  watchRoutes(router, app);
+  statisticsRoutes(router, app);
   dashboardRoutes(router, app.log);
   return router;
 }
 
 /** Adds the routes for metrics, top keys and history, which merge the data of all processes. */
-function watchRoutes(router: Router, app: AppContext): void {
+function statisticsRoutes(router: Router, app: AppContext): void {
   const { group, metrics, topKeys, live } = app;
   group.handle('metrics', () => metrics.data());
   metricsRoutes(router, async () => {
@@ -91,8 +91,9 @@ async function startGrpc(app: AppContext): Promise<GrpcServer | undefined> {
 }
 
 /**
- * Probes the store when it has connected. After its first reply, the store checks the configuration
- * of its server and logs warnings. The probe causes this check before the first request arrives.
+ * Probes the store when it has connected. After the server's first reply, the store checks the
+ * configuration of the server and logs warnings. Because of the probe, this happens before the
+ * first request arrives.
  */
 async function probeStore({
   decisionService,
@@ -134,7 +135,7 @@ export async function startService(options: ServiceOptions): Promise<Service> {
   const app: AppContext = { ...base, ...watchers, live, access, attempts };
   const denialLog = new DenialLog(log, settings);
   const storeLog = new StoreLog(log);
-  // With several processes, the store process logs evictions.
+  // With several processes, the supervisor logs evictions.
   const evictionLog = options.group === undefined ? new EvictionLog(log, store.store) : undefined;
   decisionService.watch(metrics.watch, metrics.onFailure);
   decisionService.watch(topKeys.watch);

@@ -13,7 +13,10 @@ export interface ShadowOverride {
 
 /** A change through the API, in this process or in another worker. */
 export interface ShadowChange extends ShadowOverride {
-  /** Whether the change came from another process. Such a change is not forwarded. */
+  /**
+   * Whether the change came from another process. Such a change is not sent to other processes
+   * again.
+   */
   readonly isRemote: boolean;
 }
 
@@ -30,7 +33,7 @@ export class ShadowOverrides {
   readonly #overrides = new Map<string, boolean>();
   readonly #listeners: ShadowListener[] = [];
 
-  /** Returns the override of a policy, if any. */
+  /** Returns the override of a policy; undefined if there is none. */
   get(policy: string): boolean | undefined {
     return this.#overrides.get(policy);
   }

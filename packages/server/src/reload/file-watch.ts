@@ -64,7 +64,7 @@ export class FileWatch {
     this.#schedulePoll();
   }
 
-  #changed(name: string | null): void {
+  #onEvent(name: string | null): void {
     if (this.#isStopped || !this.#isOurs(name)) return;
     const nowMs = systemClock.now();
     if (this.#cancelSettle === undefined) this.#firstEventMs = nowMs;
@@ -105,7 +105,7 @@ export class FileWatch {
 
   #add(folder: string): void {
     try {
-      const watcher = watch(folder, { persistent: false }, (_, name) => this.#changed(name));
+      const watcher = watch(folder, { persistent: false }, (_, name) => this.#onEvent(name));
       // The next poll watches the folder again.
       watcher.on('error', () => this.#drop(folder, watcher));
       this.#watchers.set(folder, watcher);

@@ -46,7 +46,7 @@ export async function watchConfig(
   const onHangup = (): void => void reloader.reload();
   // Closing a terminal also sends SIGHUP, which must then end the process.
   if (!process.stdout.isTTY) process.on('SIGHUP', onHangup);
-  // Detects a change between the first load and the start of the watch, which causes no event.
+  // Detect a change between the first load and the start of the watch: it has caused no event.
   await reloader.check();
   return {
     check: () => reloader.check(),
