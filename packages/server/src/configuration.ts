@@ -12,7 +12,7 @@ import { inSlices, runToEnd } from './slices.ts';
 
 export interface ReloadReport {
   readonly ok: boolean;
-  /** Problems of the files; if any, the old configuration stays in use. */
+  /** Problems of the files. If there are any, the old configuration stays in use. */
   readonly problems: readonly ConfigProblem[];
   /** Fingerprint of the bytes that were parsed, if they came from files. */
   readonly fingerprint?: string | undefined;
@@ -50,7 +50,7 @@ export class Configuration {
   #isNextIfChanged = true;
   /** Set in a worker, where the supervisor runs the reloads. */
   #remoteReload: RemoteReload | undefined = undefined;
-  /** Fingerprint of the last reload, successful or not. */
+  /** Fingerprint of the files of the last reload, whether or not it succeeded. */
   #fingerprint: string | undefined;
 
   constructor(decisionService: DecisionService, config: Config, load: () => Promise<Config>) {
@@ -113,7 +113,10 @@ export class Configuration {
     this.#remoteReload = reload;
   }
 
-  /** Reloads the files. Never rejects. Calls during a reload share one further reload. */
+  /**
+   * Reloads the files. Never rejects. All calls during a reload share one reload, which starts
+   * after it.
+   */
   async reload(options: ReloadOptions = {}): Promise<ReloadReport> {
     if (this.#remoteReload !== undefined) {
       const failed = (error: unknown) => ({ problems: this.#problemsOf(error) });

@@ -3,7 +3,8 @@
  *
  * Validates policy names, keys and costs, decides the enforced limits atomically, decides each
  * shadow limit separately, and notifies observers (metrics, top keys, log). A configuration reload
- * replaces the policies between two decisions; counters live in the store and survive it.
+ * replaces the policies between two decisions. It does not change the counters, which are in the
+ * store.
  */
 import {
   type Check,
@@ -75,10 +76,10 @@ export interface KeyInspection {
   /** Undefined if the store has no entry for the key. */
   readonly state: KeyState | undefined;
   readonly atMs: number;
-  /** Wait until a call of cost 1 is allowed; 0 if it is allowed now. */
+  /** Time until a call of cost 1 is allowed; 0 if it is allowed now. */
   readonly nextMs: number;
   /**
-   * Wait until a call of the requested cost is allowed; infinite if the cost exceeds the capacity.
+   * Time until a call of the requested cost is allowed; infinite if the cost exceeds the capacity.
    * Undefined if no cost was requested.
    */
   readonly nextForCostMs: number | undefined;
@@ -189,7 +190,7 @@ export class DecisionService {
     return isQuiet ? decision : this.notify(decision, limits);
   }
 
-  /** Fast path: one limit, no id, a store in this process. */
+  /** Fast path for one limit without an id, if the store is in this process. */
   #decideOne(
     sync: SyncStore,
     limits: readonly Limit[],

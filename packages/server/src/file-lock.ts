@@ -26,7 +26,7 @@ interface Owner {
    * time.
    */
   readonly startTime: string;
-  /** Boot id and pid namespace, in which the pid is valid. */
+  /** Boot id and pid namespace. The pid is valid only in these. */
   readonly pidScope: string;
   readonly host: string;
 }

@@ -1,8 +1,8 @@
 /**
  * Overrides: limits for single keys or for patterns of keys, from the files or from the API. For
  * the same key, an override of the API takes precedence over an override of the files, until it is
- * deleted or expires. Every decision looks up its key. If the policy has no overrides, the lookup
- * reads two maps.
+ * deleted or expires. Every decision looks up the override for its key. If the policy has no
+ * overrides, the lookup only reads two maps.
  */
 import { systemClock } from 'sluice';
 import { expected, isInteger, keyText } from 'sluice/engine';
@@ -41,7 +41,7 @@ export const MAX_OVERRIDES = 10_000;
 /** The overrides of one policy from one source. */
 interface PolicyOverrides {
   readonly exact: Map<string, Override>;
-  /** Overrides with a `*` in the key, by that key. */
+  /** Overrides whose key is a pattern with `*`, by pattern. */
   readonly patterns: Map<string, IndexedPattern<Override>>;
   readonly index: PatternIndex<Override>;
 }

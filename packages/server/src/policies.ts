@@ -44,7 +44,10 @@ export class ServedPolicies extends PolicyRegistry {
     }
   }
 
-  /** Updates the shadow mode of a policy from the API's override, or else from the files. */
+  /**
+   * Updates whether a policy is in shadow mode. The shadow override set through the API applies or,
+   * if there is none, the setting in the files.
+   */
   applyShadowOverride(name: string): void {
     const served = this.#served.get(name);
     if (served === undefined) return;

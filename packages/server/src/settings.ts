@@ -37,7 +37,7 @@ interface Declaration<S extends z.ZodType> {
   readonly schema: S;
   /** Placeholder of the value in help: `address` in `--listen <address>`. */
   readonly value: string;
-  /** An imperative or noun phrase. `setting` appends the choices and the default. */
+  /** An imperative or noun phrase. The function `setting` appends the choices and the default. */
   readonly help: string;
   readonly secret?: Secret;
   /**
@@ -48,14 +48,14 @@ interface Declaration<S extends z.ZodType> {
 
 /** Describes a secret value in messages and listings, which never contain the value itself. */
 interface Secret {
-  /** Returns what may be shown of a value that is not valid. */
+  /** Returns the text that is shown instead of an invalid value. */
   hint(given: unknown): string;
-  /** Returns what may be shown of a valid value. */
+  /** Returns the text that is shown instead of a valid value. */
   redact(value: string): string;
 }
 
 export interface Setting<T> extends Declaration<z.ZodType<T>> {
-  /** The value if the setting is not set. */
+  /** The value that applies if the setting is not set. */
   readonly fallback: T;
   /** Parses text (flags and variables) or a value from the file; undefined if it is not valid. */
   read(given: unknown): T | undefined;

@@ -39,7 +39,7 @@ export class Child implements WatchedProcess {
     this.process = fork(program, args, {
       stdio,
       serialization: 'json',
-      // Two processes cannot listen on one inspector port.
+      // `--inspect` is not passed on: two processes cannot listen on one inspector port.
       execArgv: process.execArgv.filter((flag) => !flag.startsWith('--inspect')),
     });
     this.rpc = new RpcChannel(this.process as Port);

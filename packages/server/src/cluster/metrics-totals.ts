@@ -52,7 +52,7 @@ export class MetricsTotals<W extends object> {
     return [...this.#last.values(), [...this.#exited.values()].map((each) => each.data)];
   }
 
-  /** Adds the counters of a worker that exited to the totals. */
+  /** Adds the counters of an exited worker to the totals. */
   keepExited(worker: W): void {
     const metrics = (this.#last.get(worker) ?? []) as readonly Metric[];
     this.#last.delete(worker);

@@ -1,8 +1,8 @@
 /**
  * Runs in the supervisor. A slot is the place of one child process, such as worker 3. If the
- * process exits or is killed because it hangs, the slot logs the exit and starts a new process. It
- * starts the process at once if the last one ran for 5 s. Otherwise it waits for a pause that
- * doubles with each early exit.
+ * process exits or is killed because it hangs, the slot logs the exit and starts a new process. If
+ * the last process ran for at least 5 s, the slot starts the new one at once. Otherwise the slot
+ * first waits. The wait doubles with each early exit.
  */
 import { systemClock } from 'sluice';
 import type { Logger } from '../observe/log.ts';

@@ -44,7 +44,7 @@ const ADDRESS_LIKE = /^[\da-f]*\\?[:.][\da-f:.\\]*(?:\/\d+)?\*?$/i;
 /** Whether the key of an override is an address without the prefix `address:`. */
 export const isBareAddress = (key: string): boolean => ADDRESS_LIKE.test(key);
 
-/** Returns the names of policies that a rule uses with a key by address. */
+/** Returns the names of the policies that a rule combines with a key by client address. */
 export function policiesByAddress(rules: readonly RuleConfig[]): ReadonlySet<string> {
   const limits = rules.flatMap((rule) => rule.limits);
   const byAddress = limits.filter((limit) =>

@@ -36,7 +36,10 @@ const positive = z.int().min(1);
 const matching = (expected: string, pattern: RegExp) =>
   expecting(expected, z.string().regex(pattern));
 const scalar = z.union([text, z.number(), z.boolean()]).transform(String);
-/** Text, or a number or boolean as written in the file: the name of a user may be `42`. */
+/**
+ * Returns a schema for text. It also accepts numbers and booleans, as they are written in the file:
+ * the name of a user may be `42`.
+ */
 const written = (expected = 'text') => expecting(expected, scalar.clone(), { asWritten: true });
 const writtenOrEmpty = expecting('text', z.union([scalar, z.literal('')]), { asWritten: true });
 /** Returns the schema of an optional field. A field whose value is null counts as missing. */

@@ -63,7 +63,7 @@ export class ConfigParts {
   #base: Base = { files: [], warnings: [], settings: {} };
   readonly #lists: Record<List, unknown[]> = { policies: [], rules: [], overrides: [] };
   readonly #domains: DomainConfig[] = [];
-  /** By level in the tree, the list to which the next descriptor of that level is added. */
+  /** For each level of the tree, the list to which the next descriptor of that level is added. */
   #open: DescriptorConfig[][] = [];
 
   add(slice: ConfigSlice): void {

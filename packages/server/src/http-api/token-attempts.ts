@@ -90,8 +90,8 @@ export class TokenAttempts implements AttemptLimiter {
   }
 
   /**
-   * Charges a sign-in, whether the token is right or wrong. Rejects with a 429 if the address has
-   * made too many attempts.
+   * Charges a sign-in, whether the token is right or wrong. Rejects with an error of status 429 if
+   * the address has made too many attempts.
    */
   signIn(context: RequestContext, isRight: boolean): Promise<void> {
     return this.#attempt(context, 'sign-in', isRight, true);
@@ -114,7 +114,7 @@ export class TokenAttempts implements AttemptLimiter {
   ): Promise<void> {
     const { socket } = context.request;
     const address = this.#addressOf(socket.remoteAddress, (name) => context.header(name));
-    // Charged synchronously, so that concurrent requests cannot all pass.
+    // The attempt is charged synchronously, so that concurrent requests cannot all pass.
     const local = this.#countInMemory(address, isRight, isCharged);
     const joint = local.allowed ? await this.#countInStore(address, isRight, isCharged) : local;
     if (!isRight || !joint.allowed) this.#log(context, action);

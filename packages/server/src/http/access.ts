@@ -23,8 +23,8 @@ const hostName = (host: string): string =>
 /** Limits guesses at the admin token. */
 export interface AttemptLimiter {
   /**
-   * Counts an attempt with a bearer token. Rejects with a 429 if the address has sent too many
-   * wrong tokens.
+   * Counts an attempt with a bearer token. Rejects with an error of status 429 if the address has
+   * sent too many wrong tokens.
    */
   bearer(context: RequestContext, isRight: boolean): Promise<void>;
 }
@@ -50,8 +50,8 @@ export class AccessControl {
   }
 
   /**
-   * Throws a 401 or 403 if the caller has no access. If the request has a bearer token, returns a
-   * promise instead, which may reject with a 401 or 429.
+   * Throws an error with status 401 or 403 if the caller has no access. If the request has a bearer
+   * token, returns a promise instead. The promise may reject with an error of status 401 or 429.
    */
   admit(context: RequestContext, access: Access): undefined | Promise<void> {
     // A proxy forwards the browser's headers. Their `Origin` refers to the page behind the proxy.
@@ -127,21 +127,24 @@ export class AccessControl {
     return this.#isLoopback && this.#token === undefined;
   }
 
-  /** Compares digests, so that the time depends neither on the token nor on its length. */
+  /** Compares digests, so that the duration depends neither on the token nor on its length. */
   #isTokenIn(bytes: Buffer): boolean {
     return this.#token !== undefined && timingSafeEqual(this.#token, digest(bytes));
   }
 }
 
-/** Returns a 401. With the scheme `Bearer`, browsers do not show a password dialog. */
+/**
+ * Returns an error with status 401. With the scheme `Bearer`, browsers do not show a password
+ * dialog.
+ */
 export const unauthorized = (message: string): HttpError =>
   new HttpError(401, 'ERR_UNAUTHORIZED', message, undefined, {
     'www-authenticate': 'Bearer realm="sluice"',
   });
 
 /**
- * Throws a 403 if the request comes from a page of another site, according to `Sec-Fetch-Site` and
- * `Origin`. Pages cannot set these headers.
+ * Throws an error with status 403 if the request comes from a page of another site, according to
+ * `Sec-Fetch-Site` and `Origin`. Pages cannot set these headers.
  */
 function rejectCrossSite({ request: { headers } }: RequestContext): void {
   const site = headers['sec-fetch-site'];

@@ -71,7 +71,7 @@ export class Router {
     return methods;
   }
 
-  /** Returns the route of a request. Throws a 404 or 405 if no route matches. */
+  /** Returns the route of a request. Throws an error with status 404 or 405 if no route matches. */
   find(context: RequestContext): Route {
     const methods = this.#exact.get(context.path) ?? this.#matching(context);
     if (methods === undefined) {

@@ -20,7 +20,7 @@ import { ServiceRequest } from './service-request.ts';
  * connections is limited only by the number of open files. An idle connection takes a few KB.
  */
 export const BOUNDS = {
-  // More than the default of common proxies, because forwarded headers must fit.
+  // More than common proxies accept by default, because the headers that they forward must fit.
   maxHeaderSize: 32 * 1024,
   headersTimeout: 10_000,
   requestTimeout: 15_000,

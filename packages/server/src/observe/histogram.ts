@@ -26,8 +26,9 @@ export class Observations {
 }
 
 /**
- * Returns a quantile in seconds, such as 0.5 for the median, or undefined without observations.
- * Interpolates linearly within a bucket. For the last bucket, returns its lower bound.
+ * Returns the quantile `part` (0.5 for the median) in seconds; undefined if there are no
+ * observations. Interpolates linearly within a bucket. For the last bucket, returns its lower
+ * bound.
  */
 export function quantileOf(buckets: readonly number[], part: number): number | undefined {
   const count = buckets.reduce((sum, each) => sum + each, 0);

@@ -20,7 +20,7 @@ const FULL = 10_000;
 /** The stored value of `fullest` for a step without decisions. */
 const NOT_SET = 65_535;
 
-/** Decisions of consecutive steps, oldest first. Plain data, serializable as JSON. */
+/** The counts of consecutive steps, oldest first. Plain data, serializable as JSON. */
 export interface Counts {
   readonly allowed: number[];
   readonly denied: number[];
@@ -112,7 +112,7 @@ class Block {
     this.#rare?.set([shadowAllowed, shadowDenied, degraded], at * RARE);
   }
 
-  /** Adds to a row that `set` has written. */
+  /** Adds counts to a row that `set` has written. */
   add(at: number, sums: StepCounts): void {
     const { allowed, denied, shadowAllowed, shadowDenied, degraded, fullest } = sums;
     const usual = at * USUAL;

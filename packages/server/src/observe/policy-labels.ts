@@ -74,7 +74,7 @@ export interface LabelParts {
   readonly configuration: Configuration;
 }
 
-/** Throws a 404 if `name` is neither a policy nor a shared label. */
+/** Throws an error with status 404 if `name` is neither a policy nor a shared label. */
 export function checkLabel(
   { decisionService: { policies }, configuration }: LabelParts,
   name: string,

@@ -55,9 +55,9 @@ export interface TopOptions {
 }
 
 /**
- * Memory that all summaries of a generation share, in addition to the first 2.5 KB of each. Enough
- * for 45 summaries of the largest size. When it is used up, summaries stop growing and list fewer
- * keys.
+ * Memory that all summaries of a generation share, in addition to the first 2.5 KB of each. This
+ * memory is enough for 45 summaries of the largest size. When it is used up, summaries stop growing
+ * and list fewer keys.
  */
 export const GENERATION_BYTES = 8 * 1024 * 1024;
 

@@ -68,7 +68,7 @@ type Step = (text: string) => readonly string[];
 
 const NONE: readonly string[] = [];
 
-/** Returns the variant `to`, or no variant if it equals the text. */
+/** Returns a list with the variant `to`; an empty list if `to` equals the text. */
 const variantIfChanged = (text: string, to: string): readonly string[] =>
   to === text ? NONE : [to];
 
