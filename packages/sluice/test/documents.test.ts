@@ -7,7 +7,7 @@ import { format } from 'node:util';
 import { Redis } from 'ioredis';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { type RedisServer, startRedis } from '../../../tools/servers/redis.mjs';
-import { USUAL } from '../../traffic/src/formats/named.ts';
+import { COMMON_NAMES } from '../../traffic/src/formats/named.ts';
 
 const root = new URL('../../../', import.meta.url);
 const folder = mkdtempSync(new URL('documents-', import.meta.url).pathname);
@@ -127,7 +127,7 @@ describe.each(pages)('%s', (page) => {
 
 it('docs/choosing-a-limit.md lists the recognized names of log columns', () => {
   const page = readFileSync(new URL('docs/choosing-a-limit.md', root), 'utf8');
-  for (const [part, names] of Object.entries(USUAL)) {
+  for (const [part, names] of Object.entries(COMMON_NAMES)) {
     const shown = names.map((name) => `\`${name}\``).join(' ');
     expect(page).toMatch(
       new RegExp(`^\\| \`${part}\` \\| ${shown.replaceAll('.', '\\.')}(:.*)? \\|$`, 'm'),

@@ -6,7 +6,7 @@ export const MONTHS = [
 ];
 const DAY_MS = 86_400_000;
 
-export interface Civil {
+export interface UtcTime {
   readonly year: number;
   /** From 1 to 12. */
   readonly month: number;
@@ -17,10 +17,11 @@ export interface Civil {
   readonly ms: number;
 }
 
-export function civilOf(timeMs: number): Civil {
+export function utcTimeOf(timeMs: number): UtcTime {
   const days = Math.floor(timeMs / DAY_MS);
   const rest = timeMs - days * DAY_MS;
-  // Shifted years start in March, so that the leap day is the last day.
+  // Count days and years from 1 March of the year 0, so that a leap day is the last day of its
+  // year. An era is 400 years, after which the calendar repeats.
   const shifted = days + 719_468;
   const era = Math.floor(shifted / 146_097);
   const ofEra = shifted - era * 146_097;
@@ -43,24 +44,24 @@ export function civilOf(timeMs: number): Civil {
 
 const digits = (value: number, count = 2): string => String(value).padStart(count, '0');
 
-/** Returns `2026-10-10`. */
+/** Returns a date such as `2026-10-10`. */
 export function dateText(timeMs: number): string {
-  const { year, month, day } = civilOf(timeMs);
+  const { year, month, day } = utcTimeOf(timeMs);
   return `${digits(year, 4)}-${digits(month)}-${digits(day)}`;
 }
 
-/** Returns `13:55:36`. */
+/** Returns a time such as `13:55:36`. */
 export function clockText(timeMs: number): string {
-  const { hour, minute, second } = civilOf(timeMs);
+  const { hour, minute, second } = utcTimeOf(timeMs);
   return `${digits(hour)}:${digits(minute)}:${digits(second)}`;
 }
 
-/** Returns `2026-10-10T13:55:36.123Z`. */
+/** Returns a time such as `2026-10-10T13:55:36.123Z`. */
 export const isoText = (timeMs: number): string =>
-  `${dateText(timeMs)}T${clockText(timeMs)}.${digits(civilOf(timeMs).ms, 3)}Z`;
+  `${dateText(timeMs)}T${clockText(timeMs)}.${digits(utcTimeOf(timeMs).ms, 3)}Z`;
 
-/** Returns `10/Oct/2026:13:55:36 +0000`, the time format of nginx and Apache. */
+/** Returns a time such as `10/Oct/2026:13:55:36 +0000`, the format of nginx and Apache. */
 export function clfText(timeMs: number): string {
-  const { year, month, day } = civilOf(timeMs);
+  const { year, month, day } = utcTimeOf(timeMs);
   return `${digits(day)}/${MONTHS[month - 1]}/${digits(year, 4)}:${clockText(timeMs)} +0000`;
 }

@@ -1,9 +1,9 @@
 /**
- * `sluice-traffic/format`: formats numbers, durations, times and untrusted text. Needs no Node
- * module, so that browsers can use it.
+ * `sluice-traffic/format`: formats numbers, durations, times and untrusted text. Imports no Node.js
+ * module, so that it also runs in browsers.
  */
 import { countText, windowText } from 'sluice/engine';
-import { civilOf, clockText, dateText, MONTHS } from './calendar.ts';
+import { clockText, dateText, MONTHS, utcTimeOf } from './calendar.ts';
 
 export { countText, durationText, windowText } from 'sluice/engine';
 
@@ -18,7 +18,10 @@ export function counted(value: number, noun: string): string {
   return `${countText(value)} ${value === 1 ? noun : plural}`;
 }
 
-/** Returns `12.3%`, `0.34%`, `<0.001%` or `>99.9%`. Only exact values are 0% and 100%. */
+/**
+ * Returns a text such as `12.3%` or `0.34%`. Returns `0%` and `100%` only for exactly these shares:
+ * other shares near them are `<0.001%` and `>99.9%`.
+ */
 export function percentText(part: number, whole = 1): string {
   if (part === 0 || whole === 0) return '0%';
   const percent = (100 * part) / whole;
@@ -37,20 +40,22 @@ export function rateText(perSecond: number): string {
 /** Returns a text such as `2×` or `1.96×`. */
 export const multipleText = (multiple: number): string => `${Number(multiple.toFixed(2))}×`;
 
-/** Returns `100 in 1 min`. */
+/** Returns a text such as `100 in 1 min`. */
 export const limitText = ({ limit, windowMs }: { limit: number; windowMs: number }): string =>
   `${countText(limit)} in ${windowText(windowMs)}`;
 
-/** Returns `2026-10-10 13:55:36`, in UTC. */
+/** Returns a time such as `2026-10-10 13:55:36`, in UTC. */
 export const dateTimeText = (timeMs: number): string => `${dateText(timeMs)} ${clockText(timeMs)}`;
 
-/** Returns `2026-10-10 13:55:36.250`, in UTC. Omits milliseconds that are 0. */
+/**
+ * Returns a time such as `2026-10-10 13:55:36.250`, in UTC. Omits the milliseconds if they are 0.
+ */
 export function exactTimeText(timeMs: number): string {
   const ms = Math.floor(timeMs) % 1000;
   return ms === 0 ? dateTimeText(timeMs) : `${dateTimeText(timeMs)}.${String(ms).padStart(3, '0')}`;
 }
 
-/** Like `exactTimeText`, without the date if `otherMs` is on the same day. */
+/** Like `exactTimeText`, but without the date if `otherMs` is on the same day. */
 export function timeTextBeside(timeMs: number, otherMs: number): string {
   const text = exactTimeText(timeMs);
   const date = `${dateText(otherMs)} `;
@@ -84,11 +89,11 @@ export const visible = (text: string): string =>
 const DAY_MS = 86_400_000;
 
 /**
- * Returns the label of a time on an axis of length `axisMs`: `13:55:36.250`, `13:55:36.2` or
- * `13:55:36`. If the axis is longer than a day, `10 Oct 13:55`; longer than four days, `10 Oct`.
+ * Returns the label of a time on an axis of length `axisMs`: `13:55:36.250` up to 1 s, `13:55:36.2`
+ * up to 10 s, `13:55:36` up to a day, `10 Oct 13:55` up to four days, otherwise `10 Oct`.
  */
 export function axisTimeText(timeMs: number, axisMs: number): string {
-  const { day, month, ms } = civilOf(timeMs);
+  const { day, month, ms } = utcTimeOf(timeMs);
   const clock = clockText(timeMs);
   if (axisMs <= 1000) return `${clock}.${String(ms).padStart(3, '0')}`;
   if (axisMs <= 10_000) return `${clock}.${Math.floor(ms / 100)}`;

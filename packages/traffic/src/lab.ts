@@ -1,4 +1,4 @@
-/** `sluice-traffic/lab`: the parts that also run in a browser, because they need no Node module. */
+/** `sluice-traffic/lab`: the parts that import no Node.js module and so also run in browsers. */
 export { type Moment, momentsOf, type Piece } from './generate/profile.ts';
 export { Random } from './generate/random.ts';
 export { type GeneratedRequest, generateTraffic, type TrafficOptions } from './generate/traffic.ts';

@@ -1,6 +1,6 @@
 /**
  * Merges logs by time: the logs of several servers, or the parts of a rotated log in any order. A
- * log is opened only when the merge reaches its start, so that few of many parts are open at once.
+ * log is opened only when the merge reaches its start time, so that few files are open at once.
  */
 import type { Entry } from './entry.ts';
 
@@ -25,7 +25,7 @@ class Cursor {
     return this.batch[this.at].timeMs;
   }
 
-  /** Reads the next batch. Resolves to false at the end. */
+  /** Reads the next batch. Resolves to false at the end of the log. */
   async fill(): Promise<boolean> {
     const { value, done } = await this.batches.next();
     this.batch = done ? [] : value;
@@ -33,7 +33,10 @@ class Cursor {
     return !done;
   }
 
-  /** Returns the entries up to a time, but at least one entry. */
+  /**
+   * Returns the next entries with times up to `untilMs`. Returns at least one entry, even if its
+   * time is later.
+   */
   take(untilMs: number): readonly Entry[] {
     const start = this.at;
     do this.at++;
@@ -75,7 +78,7 @@ export async function* merged(logs: readonly Log[]): AsyncGenerator<readonly Ent
   }
 }
 
-/** Returns the two cursors with the earliest entries. */
+/** Returns the two cursors whose next entries are the earliest. */
 function earliest(open: readonly Cursor[]): readonly (Cursor | undefined)[] {
   let first: Cursor | undefined;
   let second: Cursor | undefined;

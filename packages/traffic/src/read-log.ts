@@ -3,7 +3,7 @@ import type { CostSource, Entry, Format } from './entry.ts';
 import { namesColumns } from './formats/csv.ts';
 import { detect, FORMAT_NAMES, type FormatName } from './formats/detect.ts';
 import { parseObject } from './formats/json.ts';
-import { type Names, named, type Part, USUAL } from './formats/named.ts';
+import { COMMON_NAMES, type Names, type Part, withNames } from './formats/named.ts';
 import { PatternError } from './formats/pattern.ts';
 import { merged } from './merge.ts';
 import { boundOf, type OrderCounts, Orderer, SORT_BOUND, setTime } from './order.ts';
@@ -12,13 +12,13 @@ import { LogError, linesOf, nameOf, type Progress, sizeOf } from './source.ts';
 export interface ReadOptions {
   /** Log format. Default: detected from the first lines of each log. */
   readonly format?: FormatName;
-  /** JSON members or CSV columns by field: `{ time: 'when' }`. */
+  /** Names of the JSON members or CSV columns by field, such as `{ time: 'when' }`. */
   readonly columns?: Readonly<Partial<Record<Part, string>>>;
-  /** A `log_format` of nginx, or a regular expression with named groups; instead of `format`. */
+  /** A `log_format` of nginx, or a regular expression with named groups. Replaces `format`. */
   readonly pattern?: string;
   /**
-   * How far a line may be behind the newest line before it. Up to 1,000,000 lines are buffered for
-   * sorting. Default: any time, with up to 200,000 buffered lines.
+   * Maximum time that a line may be behind the newest line before it. If it is set, up to 1,000,000
+   * lines are buffered for sorting. Default: unlimited, with up to 200,000 buffered lines.
    */
   readonly latenessMs?: number;
 }
@@ -31,10 +31,13 @@ export interface UnreadableLine {
   readonly text: string;
 }
 
-/** Counts so far. Each line is one of `entries`, `unreadable`, `blank` or `heading`. */
+/**
+ * Counts of the lines read so far. Each line is counted as one of `entries`, `unreadable`, `blank`
+ * or `heading`.
+ */
 export interface LogReport extends OrderCounts {
   readonly progress: Progress;
-  /** The format, or all formats if logs differ. */
+  /** Name of the log format. If the logs differ, the names of all formats, separated by commas. */
   format: string;
   lines: number;
   entries: number;
@@ -43,16 +46,19 @@ export interface LogReport extends OrderCounts {
   heading: number;
   /** The first unreadable lines. */
   readonly samples: UnreadableLine[];
-  /** Times of the entries returned so far. */
+  /** Times of the first and the last entry yielded so far. */
   firstMs: number | undefined;
   lastMs: number | undefined;
-  /** Maximum delay of a late line behind the newest line before it. */
+  /** Maximum time that a late line was behind the newest line before it. */
   maxLateMs: number;
   /** The first readable line. */
   firstLine: string;
 }
 
-/** Without `latenessMs`, a log is assumed to start up to this long before its first lines. */
+/**
+ * Without `latenessMs`, a log may have entries up to this long before the entries of its first
+ * lines.
+ */
 const START_LATENESS_MS = 3_600_000;
 
 /** Maximum number of logs that are opened at once. */
@@ -61,8 +67,9 @@ const MAX_OPEN = 64;
 const MAX_SAMPLES = 20;
 const MAX_SAMPLE_LENGTH = 200;
 
-/** Number of non-blank lines to detect the format, and maximum number of lines read for them. */
+/** Number of non-blank lines that are used to detect the format. */
 const DETECTED_LINES = 100;
+/** If so many lines have been read, the format is detected from those that are not blank. */
 const MAX_UNDETECTED = 10_000;
 
 const PATTERN_HINT = '. For another format, use --pattern with the log_format of nginx';
@@ -70,7 +77,7 @@ const COLUMN_HINT = '. Name the columns, such as --column time=when --column cli
 
 const isBlank = (line: string): boolean => !(line.charCodeAt(0) > 32) && line.trim() === '';
 
-/** Returns the start of a line. Escapes control characters, because the text is untrusted. */
+/** Returns the start of a line with control characters escaped, because the text is untrusted. */
 const sampleOf = (line: string): string =>
   line
     .slice(0, MAX_SAMPLE_LENGTH)
@@ -85,7 +92,7 @@ const emptyReport = (progress: Progress): LogReport => ({
   ...{ maxLateMs: 0, firstLine: '' },
 });
 
-/** The log of one path. */
+/** Reads the log of one path. */
 class OneLog {
   fromMs = Number.NEGATIVE_INFINITY;
   readonly #path: string;
@@ -101,7 +108,7 @@ class OneLog {
     this.#path = path;
     this.#logs = logs;
     this.#options = options;
-    this.#names = named(USUAL, options.columns ?? {});
+    this.#names = withNames(COMMON_NAMES, options.columns ?? {});
     this.#report = report;
   }
 
@@ -268,8 +275,9 @@ export class LogReader {
   }
 
   /**
-   * Counts entries earlier than the time reached as late, and sets their time. They occur if a log
-   * has entries before its estimated start, because the log was then opened too late.
+   * Counts entries earlier than the entry before them as late, and sets their time to that of the
+   * entry before. They occur if a log has entries before its estimated start time, because the log
+   * was then opened too late.
    */
   #countLate(batch: readonly Entry[]): void {
     const { report } = this;
@@ -304,7 +312,10 @@ export class LogReader {
     return merged(logs);
   }
 
-  /** Returns the estimated start. A pipe can be read only once, so it is opened first. */
+  /**
+   * Resolves to the estimated start time of a log. For a pipe, resolves to -Infinity, so that
+   * `merged` opens it first: a pipe can be read only once.
+   */
   async #startOf(at: number): Promise<number> {
     if (this.#sizes[at] === undefined) return Number.NEGATIVE_INFINITY;
     const unseen = emptyReport({ bytesRead: 0, bytesTotal: undefined });

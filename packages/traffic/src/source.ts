@@ -5,13 +5,13 @@ import { pipeline, type Readable } from 'node:stream';
 import * as zlib from 'node:zlib';
 import { LineSplitter } from './lines.ts';
 
-/** The path of standard input. */
+/** The path that stands for standard input. */
 export const STANDARD_INPUT = '-';
 
-/** Returns a path as shown in messages. */
+/** Returns the name of a path for messages. */
 export const nameOf = (path: string): string => (path === STANDARD_INPUT ? 'standard input' : path);
 
-/** A log that cannot be read at all, as opposed to single unreadable lines. */
+/** Thrown if a log cannot be read at all. Single unreadable lines are counted instead. */
 export class LogError extends Error {
   constructor(message: string, options?: ErrorOptions) {
     super(message, options);
@@ -19,7 +19,7 @@ export class LogError extends Error {
   }
 }
 
-/** Bytes read, before decompression. */
+/** Bytes read so far, before decompression. */
 export interface Progress {
   bytesRead: number;
   /** Undefined for standard input and pipes. */
@@ -39,7 +39,7 @@ const MAGIC_BYTES = 4;
 const compressionOf = (start: Uint8Array): Compression =>
   MAGIC.find(([, bytes]) => bytes.every((byte, at) => start[at] === byte))?.[0] ?? 'none';
 
-/** The zstd decompressor; undefined in Node versions without zstd. */
+/** The zstd decompressor; undefined in Node.js versions without zstd. */
 const zstd = (zlib as { createZstdDecompress?: typeof zlib.createGunzip }).createZstdDecompress;
 
 function decompressor(compression: Compression, name: string): zlib.Gunzip | undefined {
@@ -59,7 +59,7 @@ const REASONS: Readonly<Record<string, string>> = {
   EACCES: 'no permission',
 };
 
-/** Wraps a system or decompression error. */
+/** Returns a `LogError` with a readable message for a system or decompression error. */
 function logError(name: string, error: unknown): LogError {
   if (error instanceof LogError) return error;
   const { code = '', message } = error as { code?: string; message: string };
@@ -73,7 +73,7 @@ function logError(name: string, error: unknown): LogError {
 async function* bytesOf(path: string, progress: Progress): AsyncGenerator<Buffer> {
   const source = path === STANDARD_INPUT ? process.stdin : openFile(path);
   try {
-    const chunks = counted(source, progress);
+    const chunks = countBytes(source, progress);
     const start = await startOf(chunks);
     const whole = chain(start, chunks);
     const packed = decompressor(compressionOf(start), nameOf(path));
@@ -88,14 +88,17 @@ async function* bytesOf(path: string, progress: Progress): AsyncGenerator<Buffer
 
 const openFile = (path: string): Readable => createReadStream(path, { highWaterMark: CHUNK_BYTES });
 
-async function* counted(source: Readable, progress: Progress): AsyncGenerator<Buffer> {
+async function* countBytes(source: Readable, progress: Progress): AsyncGenerator<Buffer> {
   for await (const chunk of source) {
     progress.bytesRead += chunk.length;
     yield chunk;
   }
 }
 
-/** Reads enough bytes to detect the compression. A pipe may deliver single bytes. */
+/**
+ * Reads chunks until there are enough bytes to detect the compression. A pipe may deliver single
+ * bytes.
+ */
 async function startOf(chunks: AsyncGenerator<Buffer>): Promise<Buffer> {
   let start: Buffer = Buffer.alloc(0);
   while (start.length < MAGIC_BYTES) {
@@ -114,7 +117,7 @@ async function* chain(start: Buffer, rest: AsyncGenerator<Buffer>): AsyncGenerat
 /** Returns true if there is a zero byte in the first 4096 bytes. */
 const isBinary = (bytes: Buffer): boolean => bytes.subarray(0, 4096).includes(0);
 
-/** Yields the lines of a path, one batch per chunk. */
+/** Yields the lines of a path in batches, one batch per chunk of bytes. */
 export async function* linesOf(
   path: string,
   progress: Progress,
@@ -133,7 +136,7 @@ export async function* linesOf(
   if (last.length > 0) yield last;
 }
 
-/** Resolves to the size of a file; undefined for pipes, which can be read only once. */
+/** Resolves to the size of a file, or to undefined for a pipe or standard input. */
 export async function sizeOf(path: string): Promise<number | undefined> {
   if (path === STANDARD_INPUT) return undefined;
   try {

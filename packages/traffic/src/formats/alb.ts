@@ -78,10 +78,10 @@ function read(line: string): Entry | undefined {
   if (!KINDS.has(line.slice(0, line.indexOf(' ')))) return undefined;
   const fields = fieldsOf(line);
   if (fields === undefined || fields.length < MIN_FIELDS) return undefined;
-  const answeredMs = readTime(fields[1]);
-  if (answeredMs === undefined) return undefined;
+  const respondedMs = readTime(fields[1]);
+  if (respondedMs === undefined) return undefined;
   // Prefer the arrival to the response: for a WebSocket, the two can be hours apart.
-  const timeMs = readTime(fields[CREATION] ?? '') ?? answeredMs;
+  const timeMs = readTime(fields[CREATION] ?? '') ?? respondedMs;
   // IPv6 addresses have no brackets here: the port follows the last colon.
   const from = fields[3];
   const client = /:\d+$/.test(from) ? readClient(from.slice(0, from.lastIndexOf(':'))) : '';

@@ -1,6 +1,6 @@
 /**
- * The access log of Caddy 2. The same file may contain other messages. Error messages repeat a
- * request, so they are skipped to count each request once.
+ * The access log of Caddy 2, in JSON. The same file may contain other messages. Error messages
+ * contain a request that the log has already, so they are skipped.
  */
 import { isObject, jsonFormat } from './json.ts';
 import { canonicalHeader } from './text.ts';

@@ -1,4 +1,7 @@
-/** Parses a client address, which may have a port, brackets or more addresses after it. */
+/**
+ * Parses client addresses and hosts. A client address may have a port or brackets, or be the first
+ * of a list.
+ */
 import { absentIfDash, owned } from './text.ts';
 
 const isPlain = (code: number): boolean =>
@@ -19,7 +22,7 @@ export function readClient(text: string): string {
     if (code === COLON) colons++;
     else if (!isPlain(code)) return readUnusualClient(text);
   }
-  // A single colon separates a port.
+  // A single colon is before a port. An IPv6 address has several.
   if (colons === 1) return readUnusualClient(text);
   return text === '-' ? '' : owned(text);
 }

@@ -3,8 +3,8 @@
  *
  *     198.51.100.7 - alice [10/Oct/2026:13:55:36 +0200] "GET /a?b HTTP/1.1" 200 512 "-" "curl/8"
  *
- * The parser searches for separators, which is faster than a regular expression. Apache's
- * `vhost_combined` has the host and port in front. Further fields at the end, as in the logs of
+ * The parser searches for separators, which is faster than a regular expression. Lines of Apache's
+ * `vhost_combined` start with the host and port. Further fields at the end, as in the logs of
  * Traefik and in custom formats, are ignored.
  */
 import type { Entry, Format } from '../entry.ts';
@@ -30,7 +30,10 @@ class CombinedEntry implements Entry {
     private readonly bytesEnd: number,
   ) {}
 
-  /** The request line, parsed on demand, because many commands need only the client. */
+  /**
+   * Returns the parsed request line. Parses it on first use, because many commands need only the
+   * client.
+   */
   get #parts(): RequestLine {
     this.#request ??= readRequestLine(
       unescaped(this.line.slice(this.requestStart, this.requestEnd)),
@@ -83,7 +86,7 @@ interface Source {
   readonly host: string;
 }
 
-/** Parses `198.51.100.7 - alice`, the start of a line up to `end`. */
+/** Parses the start of a line up to `end`, such as `198.51.100.7 - alice`. */
 function readSource(line: string, end: number): Source | undefined {
   const space = line.indexOf(' ');
   if (!line.startsWith(' - ', space)) return readUnusualSource(line.slice(0, end).split(' '));
@@ -100,7 +103,10 @@ function sourceOf(client: string, user: string, host: string): Source | undefine
   };
 }
 
-/** Parses the start of a line that has a host in front, a list of addresses or an identd user. */
+/**
+ * Parses the start of a line, as words, if it has a host before the address, a list of addresses,
+ * or an identd user instead of `-`.
+ */
 function readUnusualSource(words: readonly string[]): Source | undefined {
   const listed = words.findIndex((word) => !word.endsWith(','));
   const after = words.slice(listed + 1);

@@ -1,10 +1,13 @@
 /** CSV with commas, semicolons or tabs, and a header line. */
 import type { Entry, Format } from '../entry.ts';
-import { CostField, type Names, namedEntry, PARTS, type Part, USUAL } from './named.ts';
+import { COMMON_NAMES, CostField, type Names, namedEntry, PARTS, type Part } from './named.ts';
 
 const SEPARATORS = [',', ';', '\t'];
 
-/** Splits a line. Quoted values may contain separators, and `""` for a quote character. */
+/**
+ * Splits a line into values. Quoted values may contain separators, and `""` for a quote character.
+ * Returns undefined if a quoted value does not end on the line.
+ */
 export function valuesOf(line: string, separator: string): string[] | undefined {
   if (!line.includes('"')) return line.split(separator);
   const values: string[] = [];
@@ -19,7 +22,6 @@ export function valuesOf(line: string, separator: string): string[] | undefined 
     let end = line.indexOf('"', at + 1);
     while (end >= 0 && line[end + 1] === '"') end = line.indexOf('"', end + 2);
     const isWhole = end >= 0 && (end + 1 === line.length || line[end + 1] === separator);
-    // Values with line breaks are not supported.
     if (!isWhole) return undefined;
     values.push(line.slice(at + 1, end).replaceAll('""', '"'));
     at = end + 2;
@@ -32,10 +34,13 @@ export interface CsvHeading {
   readonly columns: readonly string[];
 }
 
-/** Normalizes names: `Client IP`, `client-ip` and `clientIp` are equal. */
+/** Normalizes a column name: `Client IP`, `client-ip` and `clientIp` become `clientip`. */
 const plainName = (name: string): string => name.toLowerCase().replace(/[^a-z\d]/g, '');
 
-/** Returns the index of the first matching column, by exact then normalized name, or -1. */
+/**
+ * Returns the index of the column that has the first possible name of `names`, or -1. Compares
+ * exact names first, then normalized names.
+ */
 function placeOf(columns: readonly string[], names: readonly string[]): number {
   const exact = names.map((name) => columns.indexOf(name)).find((place) => place >= 0);
   if (exact !== undefined) return exact;
@@ -43,8 +48,11 @@ function placeOf(columns: readonly string[], names: readonly string[]): number {
   return names.map((name) => plain.indexOf(plainName(name))).find((place) => place >= 0) ?? -1;
 }
 
-/** Returns the columns if the line is a header with a time and a client, else undefined. */
-export function headingOf(line: string, names: Names = USUAL): CsvHeading | undefined {
+/**
+ * Returns the columns of a header line. Returns undefined if the line has no time column or no
+ * client column.
+ */
+export function headingOf(line: string, names: Names = COMMON_NAMES): CsvHeading | undefined {
   for (const separator of SEPARATORS) {
     const columns = valuesOf(line, separator)?.map((each) => each.trim());
     if (columns === undefined || columns.length < 2) continue;
@@ -56,7 +64,7 @@ export function headingOf(line: string, names: Names = USUAL): CsvHeading | unde
 
 const NAME = /^[\p{L}_@#][\p{L}\d_@#.() -]{0,40}$/u;
 
-/** Returns true if a line looks like a header with unknown column names. */
+/** Returns true if a line looks like a header, also if its column names are unknown. */
 export function namesColumns(line: string): boolean {
   return SEPARATORS.some((separator) => {
     const columns = valuesOf(line, separator)?.map((each) => each.trim()) ?? [];
@@ -64,7 +72,7 @@ export function namesColumns(line: string): boolean {
   });
 }
 
-export function csv({ separator, columns }: CsvHeading, names: Names = USUAL): Format {
+export function csv({ separator, columns }: CsvHeading, names: Names = COMMON_NAMES): Format {
   const found = PARTS.map((part) => [part, placeOf(columns, names[part])] as const);
   const places = Object.fromEntries(found) as Record<Part, number>;
   const costs = places.cost < 0 ? undefined : new CostField(columns[places.cost]);

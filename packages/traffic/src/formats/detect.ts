@@ -1,7 +1,7 @@
 /**
- * Detects the format of a log: the format that reads most of its first lines. A tenth of the lines
- * is enough, because servers write other messages when they start. Lines may have a prefix of a log
- * collector.
+ * Detects the format of a log: the format that parses most of its first lines. A tenth of them is
+ * enough, because servers write other messages when they start. Lines may start with a prefix of a
+ * log collector.
  */
 import type { Format } from '../entry.ts';
 import { alb } from './alb.ts';
@@ -11,7 +11,7 @@ import { csv, headingOf } from './csv.ts';
 import { envoy } from './envoy.ts';
 import { haproxy } from './haproxy.ts';
 import { jsonLines } from './json-lines.ts';
-import { type Names, USUAL } from './named.ts';
+import { COMMON_NAMES, type Names } from './named.ts';
 import { patternFormat } from './pattern.ts';
 import { PREFIXES, type Prefix } from './prefix.ts';
 import { traefik } from './traefik.ts';
@@ -24,17 +24,17 @@ export const FORMAT_NAMES = [
 export type FormatName = (typeof FORMAT_NAMES)[number];
 
 export interface FormatOptions {
-  /** Default: the format that fits best. */
+  /** Default: detected. */
   readonly name?: FormatName | undefined;
   readonly names?: Names;
-  /** A custom format, instead of the known formats. */
+  /** A custom format. Replaces the known formats. */
   readonly pattern?: string | undefined;
 }
 
 const MIN_SHARE = 0.1;
 
 function candidates(first: readonly string[], options: FormatOptions): readonly Format[] {
-  const { name, names = USUAL, pattern } = options;
+  const { name, names = COMMON_NAMES, pattern } = options;
   if (pattern !== undefined) return [patternFormat(pattern, names)];
   const line = first[0] ?? '';
   const heading = headingOf(line, names);
@@ -49,7 +49,7 @@ function candidates(first: readonly string[], options: FormatOptions): readonly 
   return name === undefined ? all : all.filter((each) => each.name === name);
 }
 
-/** Returns a format that removes the prefix of a line before it reads the line. */
+/** Returns a format that removes the prefix of a line before it parses the line. */
 const withPrefix = (format: Format, { name, remove }: Prefix): Format => ({
   name: `${name} ${format.name}`,
   costSource: format.costSource,
@@ -61,8 +61,8 @@ const withPrefix = (format: Format, { name, remove }: Prefix): Format => ({
 });
 
 /**
- * Returns all formats to try. Formats with a prefix come first: some formats without a prefix read
- * prefixed lines too, but not all of their fields.
+ * Returns all formats to try. Formats with a prefix come first: some formats without a prefix also
+ * parse lines with a prefix, but not all of their fields.
  */
 function allCandidates(first: readonly string[], options: FormatOptions): readonly Format[] {
   const prefixed = PREFIXES.flatMap((prefix) => {
@@ -73,19 +73,22 @@ function allCandidates(first: readonly string[], options: FormatOptions): readon
   return [...prefixed, ...candidates(first, options)];
 }
 
-/** Returns the number of lines in this format, and their share of all lines. */
+/**
+ * Returns the number of lines that the format parses, and their share of all lines except headers.
+ */
 function fitOf(format: Format, first: readonly string[]): { read: number; share: number } {
   const lines = first.filter((line) => !format.isHeading?.(line));
   const understood = lines.filter((line) => format.read(line) !== undefined).length;
-  // A line with an invalid cost still has this format.
+  // A line with an invalid cost also has this format.
   const read = understood + (format.costSource?.refused ?? 0);
-  // A header without rows is an empty log.
+  // A header without further lines is an empty log in this format.
   return { read, share: lines.length === 0 ? 1 : read / lines.length };
 }
 
 /**
- * Returns the format that fits best, or undefined. `first` has the first lines that are not blank.
- * A format given by `options` is returned even if no line fits, because its lines may start later.
+ * Returns the format that parses the most lines of `first`, the first non-blank lines of a log.
+ * Returns undefined if no format parses a tenth of them. If `options` has a name or a pattern,
+ * returns that format in any case, because its lines may start later.
  */
 export function detect(first: readonly string[], options: FormatOptions = {}): Format | undefined {
   let best: Format | undefined;
@@ -95,7 +98,7 @@ export function detect(first: readonly string[], options: FormatOptions = {}): F
     if (share >= MIN_SHARE && (best === undefined || read > most)) [best, most] = [format, read];
   }
   const isGiven = options.name !== undefined || options.pattern !== undefined;
-  // Return a new instance: the instances above have counted costs and read headings.
+  // Return a new instance: the instances above have already counted costs and stored columns.
   const fresh = allCandidates(first, options);
   return fresh.find(({ name }) => name === best?.name) ?? (isGiven ? fresh.at(-1) : undefined);
 }

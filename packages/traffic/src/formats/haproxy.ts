@@ -34,7 +34,10 @@ function read(line: string): Entry | undefined {
   };
 }
 
-/** Returns a field. Captured headers have no names in the log: `captured` returns all of them. */
+/**
+ * Returns a field. The log has no names for captured headers, so the field `captured` has all of
+ * them.
+ */
 function fieldOf(
   name: string,
   frontend: string,

@@ -1,4 +1,7 @@
-/** Parses times in logs to ms since the epoch. Returns undefined for any other text. */
+/**
+ * Parses the times of log lines. The functions return ms, or undefined if the text is no valid
+ * time.
+ */
 
 const MONTHS = ['Jan', 'Feb', 'Mar', 'Apr', 'May', 'Jun', 'Jul', 'Aug', 'Sep', 'Oct', 'Nov', 'Dec'];
 const MONTH_DAYS = [31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
@@ -7,7 +10,8 @@ const isLeap = (year: number): boolean => year % 4 === 0 && (year % 100 !== 0 ||
 
 /** Returns the days since the epoch of a date in the Gregorian calendar. */
 function daysOf(year: number, month: number, day: number): number {
-  // Shifted years start in March, so that the leap day is the last day.
+  // Count days and years from 1 March of the year 0, so that a leap day is the last day of its
+  // year. An era is 400 years, after which the calendar repeats.
   const shifted = month <= 2 ? year - 1 : year;
   const era = Math.floor(shifted / 400);
   const yearOfEra = shifted - era * 400;
@@ -19,7 +23,10 @@ function daysOf(year: number, month: number, day: number): number {
 const DAY_MS = 86_400_000;
 const MINUTE_MS = 60_000;
 
-/** Parses exactly `count` digits. Returns NaN, which fails every comparison, for other text. */
+/**
+ * Parses exactly `count` digits. For other text, returns NaN, for which all comparisons of the
+ * callers are false.
+ */
 function digits(text: string, start: number, count: number): number {
   let value = 0;
   for (let at = start; at < start + count; at++) {
@@ -36,7 +43,9 @@ function dateMs(year: number, month: number, day: number): number | undefined {
   return daysOf(year, month, day) * DAY_MS;
 }
 
-/** Parses `13:55:36.123456+02:00` from `start` to ms since midnight UTC. */
+/**
+ * Parses a time such as `13:55:36.123456+02:00` from index `start`. Returns ms since midnight UTC.
+ */
 function clockMs(text: string, start: number): number | undefined {
   const hour = digits(text, start, 2);
   const minute = digits(text, start + 3, 2);
@@ -62,7 +71,10 @@ function clockMs(text: string, start: number): number | undefined {
     : ((hour * 60 + minute) * 60 + second) * 1000 + fraction - offset;
 }
 
-/** Parses `Z`, `+0200`, `+02:00` or `+02`, optionally after a space. No zone means UTC. */
+/**
+ * Parses a time zone: `Z`, `UTC`, `+0200`, `+02:00` or `+02`, optionally after a space. Returns its
+ * offset from UTC. A text without a zone is in UTC.
+ */
 function zoneMs(text: string, start: number): number | undefined {
   if (start === text.length) return 0;
   const rest = text.slice(text[start] === ' ' ? start + 1 : start);
@@ -79,14 +91,17 @@ function zoneMs(text: string, start: number): number | undefined {
 const sum = (date: number | undefined, clock: number | undefined): number | undefined =>
   date === undefined || clock === undefined ? undefined : date + clock;
 
-/** Parses `10/Oct/2026:13:55:36 +0200`, the time format of nginx and Apache. */
+/** Parses a time such as `10/Oct/2026:13:55:36 +0200`, the format of nginx and Apache. */
 function readClfTime(text: string): number | undefined {
   if (text[2] !== '/' || text[6] !== '/' || text[11] !== ':') return undefined;
   const month = MONTHS.indexOf(text.slice(3, 6)) + 1;
   return sum(dateMs(digits(text, 7, 4), month, digits(text, 0, 2)), clockMs(text, 12));
 }
 
-/** Parses `2026-10-10T13:55:36.123456Z`, also with a space instead of `T`, or with slashes. */
+/**
+ * Parses a time such as `2026-10-10T13:55:36.123456Z`, also with a space instead of `T`, or with
+ * slashes instead of dashes.
+ */
 function readIsoTime(text: string): number | undefined {
   const [between, middle] = [text[4], text[10]];
   if ((between !== '-' && between !== '/') || text[7] !== between) return undefined;
@@ -99,8 +114,9 @@ function readIsoTime(text: string): number | undefined {
 const LAST_MS = 8.64e15;
 
 /**
- * Parses seconds, ms, us or ns since the epoch, distinguished by size, for times after 1973. Adds
- * half a microsecond before rounding down, which exceeds the rounding error of doubles.
+ * Converts seconds, ms, us or ns since the epoch to ms. The size of the number determines the unit,
+ * which is unambiguous for times after 1973. Adds half a microsecond before rounding down, because
+ * the product may be slightly too small.
  */
 export function readEpoch(value: number): number | undefined {
   if (!(value > 0)) return undefined;
@@ -111,7 +127,7 @@ export function readEpoch(value: number): number | undefined {
 
 const EPOCH = /^\d{1,19}(?:\.\d{1,9})?$/;
 
-/** The last parsed time, because adjacent lines mostly have the same time. */
+/** Cache of the last parsed time: adjacent lines mostly have the same time. */
 let lastText = '';
 let lastMs: number | undefined;
 

@@ -29,7 +29,7 @@ function memberOf(json: Json, name: string, path: readonly string[]): unknown {
   return value;
 }
 
-/** Returns a member as text. Of a list, such as header values, returns the first item. */
+/** Returns a member as text. If it is a list, such as header values, returns the first item. */
 export function fieldOf(json: Json, name: string): string | undefined {
   const value = memberOf(json, name, name.split('.'));
   const first = Array.isArray(value) ? value[0] : value;
@@ -37,7 +37,7 @@ export function fieldOf(json: Json, name: string): string | undefined {
   return typeof first === 'number' || typeof first === 'boolean' ? String(first) : undefined;
 }
 
-interface JsonForm {
+interface JsonFormatOptions {
   readonly name: string;
   readonly names: Names;
   /** Returns true if an object is a request. The same file may contain other messages. */
@@ -46,16 +46,16 @@ interface JsonForm {
   headerNames(name: string): readonly string[];
 }
 
-export function jsonFormat({ name, names, isEntry, headerNames }: JsonForm): Format {
+export function jsonFormat({ name, names, isEntry, headerNames }: JsonFormatOptions): Format {
   const paths = PARTS.map((part) => names[part].map((each) => [each, each.split('.')] as const));
-  const ways = Object.fromEntries(PARTS.map((part, at) => [part, paths[at]])) as Record<
+  const pathsOf = Object.fromEntries(PARTS.map((part, at) => [part, paths[at]])) as Record<
     Part,
     (typeof paths)[number]
   >;
   const costs = names.cost.length === 0 ? undefined : new CostField();
-  /** Finds the cost. Returns objects too: they are invalid costs and must not count as 1. */
+  /** Returns the cost of a request, which may be an object: an invalid cost must not count as 1. */
   const findCost = (json: Json): unknown => {
-    for (const [each, path] of ways.cost) {
+    for (const [each, path] of pathsOf.cost) {
       const value = memberOf(json, each, path);
       if (value === undefined || value === null || value === '') continue;
       if (costs !== undefined) costs.name = each;
@@ -65,9 +65,9 @@ export function jsonFormat({ name, names, isEntry, headerNames }: JsonForm): For
   };
   const find = (json: Json, part: Part): unknown => {
     if (part === 'cost') return findCost(json);
-    for (const [each, path] of ways[part]) {
+    for (const [each, path] of pathsOf[part]) {
       const value = memberOf(json, each, path);
-      // Skip objects: `client` may be an object, and another name such as `client.ip` the address.
+      // Skip objects: if `client` is an object, the address has another name, such as `client.ip`.
       if (value !== undefined && value !== '' && typeof value !== 'object') return value;
     }
     return undefined;

@@ -6,8 +6,9 @@ import { readRequestLine, readTarget } from './request-line.ts';
 import { absentIfDash, owned } from './text.ts';
 
 /**
- * The fields of an entry. `path` may be a request target or URL; `search` is a separate query, and
- * `request` a request line such as `GET /a HTTP/1.1`. `cost` is the cost of the request.
+ * The fields of a log line that become an entry. `path` may be a path, a path with a query or a
+ * URL. `search` is the query, if the log has it in a separate field. `request` is a request line
+ * such as `GET /a HTTP/1.1`.
  */
 export const PARTS = [
   ...(['time', 'client', 'method', 'path', 'search', 'request'] as const),
@@ -15,11 +16,11 @@ export const PARTS = [
 ];
 export type Part = (typeof PARTS)[number];
 
-/** Possible names of each field. The first name that the log has is used. */
+/** Possible names of each field in a log. The first name that occurs in a line is used. */
 export type Names = Readonly<Record<Part, readonly string[]>>;
 
 /** Common names, including those of nginx, Envoy and the Elastic Common Schema. */
-export const USUAL: Names = {
+export const COMMON_NAMES: Names = {
   time: [
     ...['time', 'timestamp', '@timestamp', 'ts', 'msec', 'time_iso8601', 'time_local'],
     ...['start_time', 'datetime', 'date'],
@@ -45,8 +46,8 @@ export const USUAL: Names = {
   cost: ['cost', 'request_cost', 'requestCost'],
 };
 
-/** Returns the names, with the names of some fields replaced. */
-export function named(names: Names, others: Readonly<Partial<Record<Part, string>>>): Names {
+/** Returns `names`, with the fields of `others` replaced. */
+export function withNames(names: Names, others: Readonly<Partial<Record<Part, string>>>): Names {
   const given = Object.entries(others).map(([part, name]) => [part, [name]]);
   return { ...names, ...Object.fromEntries(given) };
 }
@@ -66,15 +67,17 @@ function numberOf(value: unknown, most: number): number {
   return typeof number === 'number' && number > 0 && number <= most ? Math.floor(number) : 0;
 }
 
-/** Marks an invalid cost, which makes the line unreadable. */
+/** Stands for an invalid cost, which makes the line unreadable. */
 const INVALID_COST = Number.NaN;
 
 const MAX_SAMPLE_LENGTH = 40;
 
-/** Accepts `5.0`, which some programs write for integers. */
+/** Also matches `5.0`: some programs write integers as decimals. */
 const INTEGER = /^\d{1,16}(?:\.0+)?$/;
 
-/** Returns the cost; undefined if there is none, `INVALID_COST` if it is no positive integer. */
+/**
+ * Returns the cost, undefined if there is none, or `INVALID_COST` if it is not a positive integer.
+ */
 function costOf(value: unknown): number | undefined {
   if (value === undefined || value === null) return undefined;
   let cost = value;
@@ -100,7 +103,10 @@ export class CostField implements CostSource {
     this.name = name;
   }
 
-  /** Returns the cost; undefined if the line has no cost, `INVALID_COST` if it is invalid. */
+  /**
+   * Returns and counts the cost of a line. Returns undefined if the line has no cost, or
+   * `INVALID_COST` if it is not a positive integer.
+   */
   of(value: unknown): number | undefined {
     const cost = costOf(value);
     if (cost === undefined) return undefined;
@@ -114,7 +120,8 @@ export class CostField implements CostSource {
 }
 
 /**
- * Builds an entry. Returns undefined if there is no time or client, or the cost is invalid.
+ * Builds an entry from the fields that `partOf` returns. Returns undefined if there is no time or
+ * no client, or if the cost is invalid.
  */
 export function namedEntry(
   partOf: (part: Part) => unknown,

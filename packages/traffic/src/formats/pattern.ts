@@ -6,39 +6,47 @@ import type { Format } from '../entry.ts';
 import { CostField, type Names, namedEntry, type Part } from './named.ts';
 import { unescaped } from './text.ts';
 
-/** An invalid pattern. */
+/** Thrown if a pattern is invalid. The message continues `Expected the pattern to have`. */
 export class PatternError extends Error {}
 
 const VARIABLE = /\$(?:\{(\w+)\}|(\w+))/g;
 const GROUP = /\(\?<(\w+)>/;
 
-const escaped = (literal: string): string =>
+const escapeLiteral = (literal: string): string =>
   literal.replace(/[\\^$.*+?()[\]{}|]/g, '\\$&').replace(/\s+/g, '\\s+');
 
-/** Returns an expression for a value up to the next character. A quoted value may have escapes. */
+/**
+ * Returns the source of an expression that matches a value before the character `next`. A quoted
+ * value may contain escapes.
+ */
 function valueBefore(next: string): string {
   if (next === '') return '.*';
   if (next === '"') return String.raw`(?:[^"\\]|\\.)*`;
   return /\s/.test(next) ? '\\S*' : `[^${next.replace(/[\\\]^-]/g, '\\$&')}]*`;
 }
 
-/** Returns the expression of a `log_format`, and the names of its groups in order. */
-function ofVariables(pattern: string): readonly [RegExp, readonly string[]] {
+/**
+ * Converts a `log_format` to a regular expression. Returns it with the names of its groups in
+ * order.
+ */
+function parseLogFormat(pattern: string): readonly [RegExp, readonly string[]] {
   const names: string[] = [];
   let source = '^';
   let end = 0;
   for (const found of pattern.matchAll(VARIABLE)) {
     const after = found.index + found[0].length;
-    source += `${escaped(pattern.slice(end, found.index))}(${valueBefore(pattern[after] ?? '')})`;
+    const value = valueBefore(pattern[after] ?? '');
+    source += `${escapeLiteral(pattern.slice(end, found.index))}(${value})`;
     names.push(found[1] ?? found[2]);
     end = after;
   }
-  return [new RegExp(source + escaped(pattern.slice(end))), names];
+  return [new RegExp(source + escapeLiteral(pattern.slice(end))), names];
 }
 
-function ofGroups(pattern: string): readonly [RegExp, readonly string[]] {
+function parseExpression(pattern: string): readonly [RegExp, readonly string[]] {
   try {
     const expression = new RegExp(pattern);
+    // With an empty alternative, the expression matches any text and so returns all group names.
     const all = new RegExp(`${pattern}|`).exec('')!.groups ?? {};
     return [expression, Object.keys(all)];
   } catch (error) {
@@ -49,7 +57,7 @@ function ofGroups(pattern: string): readonly [RegExp, readonly string[]] {
 /** Throws a `PatternError` if the pattern is invalid, or has no time or no client. */
 export function patternFormat(pattern: string, columns: Names): Format {
   const isExpression = GROUP.test(pattern);
-  const [expression, names] = isExpression ? ofGroups(pattern) : ofVariables(pattern);
+  const [expression, names] = isExpression ? parseExpression(pattern) : parseLogFormat(pattern);
   const nameOf = (part: Part): string | undefined =>
     columns[part].find((each) => names.includes(each));
   if (nameOf('time') === undefined || nameOf('client') === undefined) {

@@ -3,11 +3,11 @@ import { parseObject } from './json.ts';
 
 export interface Prefix {
   readonly name: string;
-  /** Returns the line of the server, or undefined if the line has no such prefix. */
+  /** Returns the line without the prefix, or undefined if the line has no such prefix. */
   remove(line: string): string | undefined;
 }
 
-const matching = (name: string, ...patterns: readonly RegExp[]): Prefix => ({
+const prefixWith = (name: string, ...patterns: readonly RegExp[]): Prefix => ({
   name,
   remove: (line) => {
     for (const pattern of patterns) {
@@ -21,7 +21,7 @@ const matching = (name: string, ...patterns: readonly RegExp[]): Prefix => ({
 const ISO = String.raw`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:?\d\d)`;
 const TAG = String.raw`\S+ [^\s:[]+(?:\[\d+\])?: `;
 
-/** Docker's json-file driver: `{"log":"...\n","stream":"stdout","time":"..."}`. */
+/** Lines of Docker's json-file driver: `{"log":"...\n","stream":"stdout","time":"..."}`. */
 const docker: Prefix = {
   name: 'docker',
   remove: (line) => {
@@ -34,15 +34,15 @@ const docker: Prefix = {
 export const PREFIXES: readonly Prefix[] = [
   docker,
   // Container runtimes of Kubernetes: `2026-10-10T13:55:36.1Z stdout F `
-  matching('cri', new RegExp(`^${ISO} (?:stdout|stderr) F `)),
+  prefixWith('cri', new RegExp(`^${ISO} (?:stdout|stderr) F `)),
   // `kubectl logs --prefix` and `docker compose logs`: `[pod/web-1/nginx] `, `web-1  | `
-  matching('kubernetes', /^\[pod\/[^\]\s]+\] /, /^[\w.-]+ +\| /),
-  matching(
+  prefixWith('kubernetes', /^\[pod\/[^\]\s]+\] /, /^[\w.-]+ +\| /),
+  prefixWith(
     'syslog',
     new RegExp(String.raw`^(?:<\d{1,3}>)?[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d ${TAG}`),
     new RegExp(String.raw`^<\d{1,3}>1 ${ISO} \S+ \S+ \S+ \S+ (?:-|(?:\[[^\]]*\])+) (?:\uFEFF)?`),
     new RegExp(`^(?:<\\d{1,3}>)?${ISO} ${TAG}`),
   ),
   // `kubectl logs --timestamps` and `docker logs --timestamps`
-  matching('timestamp', new RegExp(`^${ISO} `)),
+  prefixWith('timestamp', new RegExp(`^${ISO} `)),
 ];

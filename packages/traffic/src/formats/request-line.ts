@@ -5,7 +5,7 @@ export interface RequestLine {
   readonly method: string;
   readonly path: string;
   readonly search: string;
-  /** Host of a target in absolute form, such as `http://host/path`; otherwise empty. */
+  /** The host if the target is a URL, such as `http://host/path`; otherwise empty. */
   readonly host: string;
 }
 
@@ -13,16 +13,16 @@ const NONE: RequestLine = { method: '', path: '', search: '', host: '' };
 
 const ABSOLUTE = /^[a-z][a-z\d+.-]*:\/\/(?:[^/?#@]*@)?([^/?#]*)/i;
 
-/** Parses a target: a path or a URL. */
+/** Parses the target of a request: a path or a URL. */
 export function readTarget(method: string, target: string): RequestLine {
-  if (target.startsWith('/')) return parts(method, target, '');
+  if (target.startsWith('/')) return splitTarget(method, target, '');
   const [origin = '', authority = ''] = ABSOLUTE.exec(target) ?? [];
   const rest = target.slice(origin.length);
   const path = rest === '' || rest.startsWith('?') ? `/${rest}` : rest;
-  return parts(method, path, readHost(authority));
+  return splitTarget(method, path, readHost(authority));
 }
 
-function parts(method: string, target: string, host: string): RequestLine {
+function splitTarget(method: string, target: string, host: string): RequestLine {
   const at = target.indexOf('?');
   return at < 0
     ? { method, path: target, search: '', host }
@@ -36,12 +36,15 @@ export function readRequestLine(text: string): RequestLine {
   const last = text.lastIndexOf(' ');
   const hasVersion = last > first && text.startsWith('HTTP/', last + 1);
   const target = text.slice(first + 1, hasVersion ? last : undefined);
-  // HTTP/0.9 has no version. Other protocols have no path.
+  // Requests of HTTP/0.9 have a path but no version. Text of other protocols has neither.
   if (!hasVersion && !target.startsWith('/')) return NONE;
   return readTarget(text.slice(0, first), target);
 }
 
-/** Methods consist of letters, dashes and underscores. */
+/**
+ * Returns true if the text before `end` may be a method: letters, dashes and underscores, and a
+ * letter first.
+ */
 function isMethod(text: string, end: number): boolean {
   for (let at = 0; at < end; at++) {
     const code = text.charCodeAt(at);

@@ -1,11 +1,11 @@
 /** Helpers to parse lines: quotes, escapes, numbers and header names. */
 
-/** V8 copies shorter substrings, so they do not keep the line in memory. */
+/** V8 copies substrings shorter than this, so they do not keep the line in memory. */
 const MIN_SLICE = 13;
 
 /**
- * Copies a substring of a line. Without a copy, the substring would keep in memory the text that it
- * was cut from, up to 256 KB.
+ * Returns a copy of a substring of a line. The substring itself would keep in memory the whole text
+ * that it is part of, up to 256 KB.
  */
 export function owned(piece: string): string {
   return piece.length < MIN_SLICE ? piece : ` ${piece}`.slice(1);
@@ -13,7 +13,7 @@ export function owned(piece: string): string {
 
 const BACKSLASH = 92;
 
-/** Returns the index of the next quote that is not escaped with a backslash. */
+/** Returns the index of the next quote that is not escaped with a backslash, or -1. */
 export function quoteEnd(line: string, start: number): number {
   let end = line.indexOf('"', start);
   while (end > start && line.charCodeAt(end - 1) === BACKSLASH && isEscaped(line, start, end)) {
@@ -43,7 +43,7 @@ export function unescaped(text: string): string {
   );
 }
 
-/** Numbers with more digits may exceed the safe integers. */
+/** Numbers with more digits may be above `Number.MAX_SAFE_INTEGER`. */
 const MAX_DIGITS = 15;
 
 /** Parses the digits from `start` to `end`. Returns 0 for `-`, and -1 for any other text. */
@@ -59,7 +59,7 @@ export function wholeNumber(line: string, start: number, end: number): number {
   return value;
 }
 
-/** Returns an empty text for `-`, which logs write for a missing value. */
+/** Returns the text, or an empty text for `-`, which stands for a missing value. */
 export const absentIfDash = (text: string): string => (text === '-' ? '' : text);
 
 /** Returns `User-Agent` for `user-agent`: servers written in Go log headers in this form. */

@@ -1,6 +1,6 @@
 /**
  * W3C extended logs of CloudFront, separated by tabs, and of IIS, separated by spaces. The line
- * `#Fields:` names the columns. After a restart of IIS, the line occurs again, possibly with other
+ * `#Fields:` names the columns. After each restart, IIS writes this line again, possibly with other
  * columns.
  */
 import type { Entry, Format } from '../entry.ts';

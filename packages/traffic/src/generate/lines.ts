@@ -5,7 +5,10 @@ import type { GeneratedRequest } from './traffic.ts';
 export const LINE_FORMATS = ['combined', 'json-lines'] as const;
 export type LineFormat = (typeof LINE_FORMATS)[number];
 
-/** Returns a formatter that reuses the last text: adjacent lines mostly have the same second. */
+/**
+ * Returns a formatter of times. It reuses the last text, because adjacent lines mostly have the
+ * same second.
+ */
 function secondText(): (timeMs: number) => string {
   let lastSecond = Number.NaN;
   let text = '';
@@ -42,6 +45,9 @@ const jsonLine = (request: GeneratedRequest): string => {
   });
 };
 
-/** Returns a function that formats a line without newline. Combined lines have whole seconds. */
+/**
+ * Returns a function that formats a request as a line, without a newline. The times of combined
+ * lines are in whole seconds.
+ */
 export const lineWriter = (format: LineFormat): ((request: GeneratedRequest) => string) =>
   format === 'combined' ? combinedLine() : jsonLine;

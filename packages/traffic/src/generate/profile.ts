@@ -1,7 +1,8 @@
 /**
- * Generates the times of requests from pieces of time with weights. Each piece gets a number of
- * requests proportional to its length and weight. A piece is divided into evenly spaced blocks of
- * 64 requests with random times, so that sorting needs the memory of one block only.
+ * Generates the times of requests. The duration is divided into pieces with weights, and each piece
+ * gets a number of requests proportional to its length and weight. A piece is divided into blocks
+ * of equal length with 64 requests each. Times are random within a block, so that only one block at
+ * a time must be sorted in memory.
  */
 import type { Random } from './random.ts';
 
@@ -23,7 +24,7 @@ const BLOCK = 64;
 
 const massOf = ({ lengthMs, weight }: Piece): number => lengthMs * weight;
 
-/** Yields exactly `requests` times, in order. */
+/** Yields exactly `requests` times, in ascending order. */
 export function* momentsOf(
   pieces: readonly Piece[],
   startMs: number,

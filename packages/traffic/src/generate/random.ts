@@ -3,20 +3,21 @@
  * integer arithmetic.
  *
  * The generator is xoshiro128++ (Blackman and Vigna): four words of state, a period of 2^128 - 1.
- * The state is filled from a hashed counter, so that consecutive seeds give unrelated numbers.
+ * Hashes of the seed and a counter fill the state, so that consecutive seeds give unrelated
+ * numbers.
  */
 
-/** The golden ratio in 32 bits. */
+/** Step of the counter: the golden ratio as a 32-bit fraction. */
 const STEP = 0x9e3779b9;
 
-/** The finalizer of MurmurHash3, a bijection. */
-function mixed(value: number): number {
+/** Hashes 32 bits with the finalizer of MurmurHash3. Different values have different hashes. */
+function hash(value: number): number {
   let word = Math.imul(value ^ (value >>> 16), 0x85ebca6b);
   word = Math.imul(word ^ (word >>> 13), 0xc2b2ae35);
   return word ^ (word >>> 16);
 }
 
-const rotated = (word: number, by: number): number => (word << by) | (word >>> (32 - by));
+const rotateLeft = (word: number, by: number): number => (word << by) | (word >>> (32 - by));
 
 export class Random {
   #a: number;
@@ -28,10 +29,10 @@ export class Random {
   constructor(seed: number, stream = 0) {
     const low = seed % 2 ** 32;
     const high = Math.floor(seed / 2 ** 32);
-    let state = mixed(low ^ mixed(high ^ mixed(stream + STEP)));
+    let state = hash(low ^ hash(high ^ hash(stream + STEP)));
     const word = (): number => {
       state = (state + STEP) | 0;
-      return mixed(state);
+      return hash(state);
     };
     [this.#a, this.#b, this.#c, this.#d] = [word(), word(), word(), word()];
     // From a state of all zeros, the generator would return only zeros.
@@ -40,14 +41,14 @@ export class Random {
 
   /** Returns 32 random bits. */
   bits(): number {
-    const result = (rotated((this.#a + this.#d) | 0, 7) + this.#a) | 0;
+    const result = (rotateLeft((this.#a + this.#d) | 0, 7) + this.#a) | 0;
     const shifted = this.#b << 9;
     this.#c ^= this.#a;
     this.#d ^= this.#b;
     this.#b ^= this.#c;
     this.#a ^= this.#d;
     this.#c ^= shifted;
-    this.#d = rotated(this.#d, 11);
+    this.#d = rotateLeft(this.#d, 11);
     return result >>> 0;
   }
 

@@ -1,12 +1,19 @@
 /**
  * Generates traffic of a given shape, one request at a time, in constant memory. The same options
- * give the same traffic on any machine.
+ * generate the same traffic on any machine.
  */
 import type { Entry } from '../entry.ts';
 import { MAX_CLIENTS } from './clients.ts';
 import { momentsOf } from './profile.ts';
 import { Random } from './random.ts';
-import { type Act, type Scope, SHAPE_NAMES, SHAPES, type Shape, type ShapeName } from './shapes.ts';
+import {
+  type ClientRequest,
+  SHAPE_NAMES,
+  SHAPES,
+  type Shape,
+  type ShapeName,
+  type ShapeOptions,
+} from './shapes.ts';
 
 export interface TrafficOptions {
   readonly shape: ShapeName;
@@ -24,7 +31,7 @@ export interface TrafficOptions {
   readonly windowMs?: number | undefined;
 }
 
-/** Invalid options. */
+/** Thrown for invalid options. */
 export class GenerateError extends Error {
   constructor(message: string) {
     super(message);
@@ -37,53 +44,56 @@ const DEFAULT_START_MS = 1_767_225_600_000;
 const DEFAULT_CLIENTS = 100;
 const DEFAULT_WINDOW_MS = 60_000;
 const DEFAULT_SEED = 1;
-/** One century, so that times with fractions stay exact. */
+/** Maximum duration: one century. Longer times would lose the fractions of their milliseconds. */
 const MAX_MS = 36_525 * 86_400_000;
 
-/** A random stream for each purpose, so that another client does not change the times. */
+/**
+ * The random stream of each purpose. For example, one more random number for a client does not
+ * change the times of the requests.
+ */
 const STREAM = { times: 1, mixture: 2, ordinary: 3, special: 4 };
 
 const HOST = 'shop.example';
 
-/** A generated request, for a log or for sending. */
+/** A generated request. Callers write it to a log or send it to a server. */
 export class GeneratedRequest implements Entry {
   readonly host = HOST;
 
   constructor(
     readonly timeMs: number,
-    private readonly act: Act,
+    private readonly request: ClientRequest,
   ) {}
 
   get client(): string {
-    return this.act.client;
+    return this.request.client;
   }
 
   get method(): string {
-    return this.act.method;
+    return this.request.method;
   }
 
   get path(): string {
-    return this.act.path;
+    return this.request.path;
   }
 
   get search(): string {
-    return this.act.search;
+    return this.request.search;
   }
 
   get status(): number {
-    return this.act.status;
+    return this.request.status;
   }
 
   get bytes(): number {
-    return this.act.bytes;
+    return this.request.bytes;
   }
 
   get user(): string {
-    return this.act.user;
+    return this.request.user;
   }
 
   get agent(): string {
-    return this.act.agent;
+    return this.request.agent;
   }
 
   /** Path and query. */
@@ -103,13 +113,13 @@ function integer(name: string, value: number, least: number, most: number): numb
   );
 }
 
-interface Checked extends Scope {
+interface ValidatedOptions extends ShapeOptions {
   readonly shape: Shape;
   readonly seed: number;
   readonly requests: number;
 }
 
-function checked(options: TrafficOptions): Checked {
+function validated(options: TrafficOptions): ValidatedOptions {
   const { shape: name } = options;
   if (!SHAPE_NAMES.includes(name)) {
     const known = SHAPE_NAMES.join(', ');
@@ -138,12 +148,15 @@ export type TrafficSettings = {
 
 /** Returns the options with defaults. Throws a `GenerateError` if they are invalid. */
 export function trafficSettings(options: TrafficOptions): TrafficSettings {
-  return { ...checked(options), shape: options.shape };
+  return { ...validated(options), shape: options.shape };
 }
 
-/** Returns the requests. Throws a `GenerateError` at the call, not with the first request. */
+/**
+ * Returns a generator of the requests. Throws a `GenerateError` here if the options are invalid,
+ * not when the first request is generated.
+ */
 export function generateTraffic(options: TrafficOptions): Generator<GeneratedRequest> {
-  const scope = checked(options);
+  const scope = validated(options);
   const pieces = scope.shape.pieces(scope);
   if (pieces.length === 0) {
     throw new GenerateError(

@@ -4,13 +4,13 @@ import { caddy } from '../../src/formats/caddy.ts';
 import { csv, headingOf } from '../../src/formats/csv.ts';
 import { detect } from '../../src/formats/detect.ts';
 import { jsonLines } from '../../src/formats/json-lines.ts';
-import { named, USUAL } from '../../src/formats/named.ts';
+import { COMMON_NAMES, withNames } from '../../src/formats/named.ts';
 import { makeFile, readAll, sumOfLines } from '../reading.ts';
 
 const TIME = '2026-10-10T11:55:36Z';
-const TOKENS = named(USUAL, { cost: 'tokens' });
+const TOKENS = withNames(COMMON_NAMES, { cost: 'tokens' });
 
-const tableOf = (heading: string, names = USUAL) => csv(headingOf(heading, names)!, names);
+const tableOf = (heading: string, names = COMMON_NAMES) => csv(headingOf(heading, names)!, names);
 const lineOf = (cost: unknown, more: object = {}): string =>
   JSON.stringify({ time: TIME, client: '192.0.2.1', tokens: cost, ...more });
 
@@ -27,7 +27,7 @@ describe('the cost of a line', () => {
     expect(table.read(`${TIME},192.0.2.1,7,12`)?.cost).toBe(12);
     expect(jsonLines(TOKENS).read(lineOf(12, { cost: 7 }))?.cost).toBe(12);
     expect(jsonLines(TOKENS).read(lineOf(undefined, { cost: 7 }))?.cost).toBeUndefined();
-    const within = jsonLines(named(USUAL, { cost: 'usage.total' }));
+    const within = jsonLines(withNames(COMMON_NAMES, { cost: 'usage.total' }));
     expect(within.read(lineOf(1, { usage: { total: 30 } }))?.cost).toBe(30);
   });
 

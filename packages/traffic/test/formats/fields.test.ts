@@ -7,7 +7,7 @@ import { caddy } from '../../src/formats/caddy.ts';
 import { combined } from '../../src/formats/combined.ts';
 import { csv, headingOf, valuesOf } from '../../src/formats/csv.ts';
 import { jsonLines } from '../../src/formats/json-lines.ts';
-import { named, USUAL } from '../../src/formats/named.ts';
+import { COMMON_NAMES, withNames } from '../../src/formats/named.ts';
 import { traefik } from '../../src/formats/traefik.ts';
 import { combinedLine, fieldsOf, START_MS } from '../reading.ts';
 
@@ -84,7 +84,7 @@ it('field ignores inherited properties', () => {
 });
 
 it('JSON lines are read by given field names and paths', () => {
-  const names = named(USUAL, { time: 'event.at', client: 'ip', path: 'http.target' });
+  const names = withNames(COMMON_NAMES, { time: 'event.at', client: 'ip', path: 'http.target' });
   const line = { event: { at: TIME }, ip: '192.0.2.1', http: { target: '/a?b' }, path: '/other' };
   const entry = jsonLines(names).read(JSON.stringify(line));
   expect(entry && fieldsOf(entry)).toMatchObject({ timeMs: START_MS, path: '/a', search: 'b' });
@@ -92,7 +92,7 @@ it('JSON lines are read by given field names and paths', () => {
 });
 
 describe('CSV tables', () => {
-  const read = (heading: string, line: string, names = USUAL) => {
+  const read = (heading: string, line: string, names = COMMON_NAMES) => {
     const found = headingOf(heading, names);
     return found && csv(found, names).read(line);
   };
@@ -115,7 +115,7 @@ describe('CSV tables', () => {
   );
 
   it('a table is read by given column names, and field returns other columns', () => {
-    const names = named(USUAL, { time: 'when', client: 'ip' });
+    const names = withNames(COMMON_NAMES, { time: 'when', client: 'ip' });
     const entry = read('ip,when,User-Agent,time', `192.0.2.1,${TIME},ua,never`, names);
     expect(entry?.timeMs).toBe(START_MS);
     expect(entry?.field('user-agent')).toBe('ua');
