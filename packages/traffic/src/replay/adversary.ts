@@ -7,7 +7,7 @@ import type { Policy, SyncPolicyTable } from 'sluice';
 import { unboundedStore } from './replay.ts';
 
 export interface Burst {
-  /** Time since the start of a clock-aligned window. */
+  /** Time of the burst, since the start of a clock-aligned window. */
   readonly afterMs: number;
   /** The cost admitted. */
   readonly admitted: number;
@@ -23,7 +23,10 @@ export interface AdversaryReport {
 
 const MAX_BURSTS = 3;
 
-/** Returns times around window boundaries and in the middle of windows, where counts change. */
+/**
+ * Returns times around window boundaries and in the middle of windows. The counts of all algorithms
+ * change only there.
+ */
 function candidateTimes(windowMs: number): readonly number[] {
   const half = Math.floor(windowMs / 2);
   const edges = [0, windowMs, 2 * windowMs].flatMap((edge) => [edge - 2, edge - 1, edge, edge + 1]);
@@ -31,18 +34,18 @@ function candidateTimes(windowMs: number): readonly number[] {
   return [...new Set(all.filter((timeMs) => timeMs >= 0))].sort((a, b) => a - b);
 }
 
-/** Yields all ordered choices of up to `most` times. */
-function* choices(times: readonly number[], most: number): Generator<readonly number[]> {
+/** Yields all subsets of one to `most` times, each in ascending order. */
+function* subsets(times: readonly number[], most: number): Generator<readonly number[]> {
   for (const [at, timeMs] of times.entries()) {
     yield [timeMs];
     if (most === 1) continue;
-    for (const rest of choices(times.slice(at + 1), most - 1)) yield [timeMs, ...rest];
+    for (const rest of subsets(times.slice(at + 1), most - 1)) yield [timeMs, ...rest];
   }
 }
 
-/** Takes all remaining capacity at each time. Returns the admitted costs. */
+/** Takes all remaining capacity of the key at each time. Returns the admitted costs. */
 function run(
-  space: SyncPolicyTable,
+  table: SyncPolicyTable,
   policy: Policy,
   key: string,
   times: readonly number[],
@@ -51,8 +54,8 @@ function run(
   const startMs = params.windowMs;
   return times.map((afterMs) => {
     const nowMs = startMs + afterMs;
-    const { remaining } = space.peekSync(params, key, 0, nowMs);
-    const isTaken = remaining > 0 && space.takeSync(params, key, remaining, nowMs).allowed;
+    const { remaining } = table.peekSync(params, key, 0, nowMs);
+    const isTaken = remaining > 0 && table.takeSync(params, key, remaining, nowMs).allowed;
     return { afterMs, admitted: isTaken ? remaining : 0 };
   });
 }
@@ -67,22 +70,25 @@ function mostIn(windowMs: number, bursts: readonly Burst[]): number {
   return Math.max(...sums);
 }
 
-/** Returns true if `one` has fewer bursts, or equally many that are closer together. */
+/** Returns true if `one` has fewer bursts than `other`, or as many that are closer together. */
 const isSimpler = (one: readonly Burst[], other: readonly Burst[]): boolean =>
   one.length < other.length || (one.length === other.length && spanOf(one) < spanOf(other));
 
 const spanOf = (bursts: readonly Burst[]): number =>
   (bursts[bursts.length - 1]?.afterMs ?? 0) - (bursts[0]?.afterMs ?? 0);
 
-/** Returns the schedule with the largest admitted cost. Of equal schedules, the simplest. */
+/**
+ * Returns the schedule with the largest admitted cost in one sliding window. Of schedules with the
+ * same cost, returns the simplest.
+ */
 export function adversaryOf(policy: Policy): AdversaryReport {
   const { limit, windowMs } = policy.params!;
-  const space = unboundedStore().open(policy);
+  const table = unboundedStore().open(policy);
   let worst: readonly Burst[] = [];
   let most = 0;
-  for (const times of choices(candidateTimes(windowMs), MAX_BURSTS)) {
+  for (const times of subsets(candidateTimes(windowMs), MAX_BURSTS)) {
     // Each schedule has its own key, so that all schedules can share one store.
-    const bursts = run(space, policy, times.join(), times).filter(({ admitted }) => admitted > 0);
+    const bursts = run(table, policy, times.join(), times).filter(({ admitted }) => admitted > 0);
     const count = mostIn(windowMs, bursts);
     const isBetter = count > most || (count === most && isSimpler(bursts, worst));
     if (isBetter) [worst, most] = [bursts, count];

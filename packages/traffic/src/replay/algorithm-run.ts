@@ -1,6 +1,7 @@
 /**
- * Runs one algorithm on a sequence of requests. Counts the decisions and those that differ from the
- * exact sliding log, and finds the fullest window. Used by `sluice compare` and the dashboard lab.
+ * Runs one algorithm on a sequence of requests. Counts the decisions and how many of them differ
+ * from the exact sliding log. Finds the sliding window with the largest admitted cost. Used by
+ * `sluice compare` and the dashboard lab.
  */
 import type { Policy, SyncPolicyTable } from 'sluice';
 import { owned } from '../formats/text.ts';
@@ -32,7 +33,7 @@ export class AlgorithmRun {
   falseAdmits = 0;
   falseDenials = 0;
   readonly costs = { admitted: 0, denied: 0, falseAdmits: 0, falseDenials: 0 };
-  /** The sliding window of a client with the largest admitted cost, starting at any time. */
+  /** Of all sliding windows of single clients, the window with the largest admitted cost. */
   worst: WorstWindow | undefined = undefined;
 
   constructor(readonly policy: Policy) {
@@ -40,7 +41,9 @@ export class AlgorithmRun {
     this.#counts = new WindowCounts([policy.windowMs]);
   }
 
-  /** Decides the next request, in order of time. `row` numbers the client, from 0. */
+  /**
+   * Decides the next request. Times must not decrease. `row` is the number of the client, from 0.
+   */
   decide(row: number, client: string, cost: number, nowMs: number): RunDecision {
     const decision = this.#decision(client, cost, nowMs);
     if (!decision.allowed) {
@@ -69,7 +72,7 @@ export class AlgorithmRun {
     return this.#table.peekSync(this.policy.params!, client, 0, nowMs).remaining;
   }
 
-  /** Counts a decision that differs from the exact log's decision on the same request. */
+  /** Counts a decision of this run if it differs from the decision of the exact sliding log. */
   compareTo(exactAllowed: boolean, allowed: boolean, cost: number): void {
     if (allowed === exactAllowed) return;
     const kind = allowed ? 'falseAdmits' : 'falseDenials';

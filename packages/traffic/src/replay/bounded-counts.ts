@@ -10,7 +10,10 @@ export interface NamedCount {
 export class BoundedCounts {
   readonly #most: number;
   #counts = new Map<string, number>();
-  /** Sum of the dropped counts. Each remaining count may be too low by up to this sum. */
+  /**
+   * Sum of the dropped counts. A remaining count may be too low by up to this sum, if its name was
+   * dropped earlier.
+   */
   others = 0;
 
   constructor(most: number) {

@@ -1,6 +1,6 @@
 /**
- * Names clients like the service: addresses are normalized, and all addresses of an IPv6 network
- * are one client. Other text, such as a host name, is used as is.
+ * Returns the name that identifies a client, as in the service: addresses are normalized, and all
+ * addresses of an IPv6 network are one client. Other text, such as a host name, is not changed.
  */
 import { addressKey } from 'sluice/http';
 import { owned } from '../formats/text.ts';
@@ -12,7 +12,10 @@ const NO_CLIENT = '-';
 const DOT = 46;
 const ZERO = 48;
 
-/** Returns a function that names clients. `ipv6Prefix` is the length of an IPv6 network in bits. */
+/**
+ * Returns a function from addresses to client names. `ipv6Prefix` is the length in bits of the
+ * prefix that identifies an IPv6 network.
+ */
 export function clientNames(ipv6Prefix?: number): (client: string) => string {
   const names = new Map<string, string>();
   return (client) => {
@@ -26,7 +29,7 @@ export function clientNames(ipv6Prefix?: number): (client: string) => string {
   };
 }
 
-/** Fast path: returns true for a normalized IPv4 address, which needs no other name. */
+/** Fast path: returns true for a normalized IPv4 address, which is its own name. */
 function isPlainQuad(text: string): boolean {
   let dots = 0;
   let digits = 0;

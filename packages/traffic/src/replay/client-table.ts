@@ -1,7 +1,7 @@
 /**
- * Counters per client, in typed arrays: a million clients take a few dozen megabytes. A client is
- * identified by a keyed 64-bit hash of its name, like keys in the memory store. The name itself is
- * not stored. The 32-bit words of a client are adjacent, so that they share a cache line:
+ * Counters per client, in typed arrays: a million clients take a few dozen megabytes. A keyed
+ * 64-bit hash of the name identifies a client, like a key in the memory store. The name itself is
+ * not stored. A client has a row of adjacent 32-bit words, so that they share a cache line:
  *
  *     | low | high | first column | second column | ...
  *
@@ -12,7 +12,7 @@ import { KeyedHash } from 'sluice/engine';
 const CHUNK_BITS = 13;
 const CHUNK_MASK = (1 << CHUNK_BITS) - 1;
 const FIRST_PLACES = 2048;
-/** Load factor of the open-addressing table at which it doubles. */
+/** If a larger part of the open-addressing table is used, its size doubles. */
 const MAX_FULL = 0.7;
 /** The two halves of the hash. */
 const HASH_WORDS = 2;
@@ -22,7 +22,7 @@ export class ClientTable<Column extends string> {
   readonly #width: number;
   readonly #offsets: Readonly<Record<Column, number>>;
   readonly #chunks: Uint32Array[] = [];
-  /** Open-addressing table of row + 1; 0 is free. */
+  /** Open-addressing table. A place has a row number plus 1; 0 marks a free place. */
   #places = new Int32Array(FIRST_PLACES);
   #size = 0;
 
@@ -33,7 +33,7 @@ export class ClientTable<Column extends string> {
     ) as Record<Column, number>;
   }
 
-  /** Number of clients; their rows are numbered from 0. */
+  /** Number of clients. Their rows have the numbers from 0 to `size` - 1. */
   get size(): number {
     return this.#size;
   }
@@ -62,7 +62,7 @@ export class ClientTable<Column extends string> {
     return counts;
   }
 
-  /** Returns the row of a client; a new client is added with all counts 0. */
+  /** Returns the row number of a client. Adds a new client with counts of 0. */
   rowOf(client: string): number {
     this.#hash.hash(client);
     const low = this.#hash.low >>> 0;

@@ -27,18 +27,18 @@ export const COMPARED: readonly WindowAlgorithmName[] = [
 export interface CompareOptions {
   readonly limit: number;
   readonly windowMs: number;
-  /** Returns the key that a request counts for. */
+  /** Returns the key of a request. Each key has its own limit. */
   readonly keyOf: (entry: Entry) => string;
 }
 
 /**
- * Bytes per key, computed from the layout of the memory store: a row, its share of the empty
- * slots, and for logs blocks of four entries. `bench memory` measures the same within 1%.
+ * Bytes per key, computed from the layout of the memory store: a row, its share of the empty slots,
+ * and for sliding logs blocks of four entries. The benchmark `memory` measures the same within 1 %.
  */
 export interface MemoryReport {
-  /** Mean of the largest size of each key. */
+  /** Mean over all keys of the largest size that the key had. */
   readonly meanBytes: number;
-  /** Size of the largest key. */
+  /** Largest size that any key had. */
   readonly mostBytes: number;
 }
 
@@ -55,14 +55,18 @@ export interface AlgorithmReport {
   readonly admitted: number;
   readonly denied: number;
   readonly deniedClients: number;
-  /** Requests admitted here and denied by the exact log, and the reverse. */
+  /** Requests that this algorithm admits and the exact sliding log denies. */
   readonly falseAdmits: number;
+  /** Requests that this algorithm denies and the exact sliding log admits. */
   readonly falseDenials: number;
-  /** False admits and false denials, as a share of all requests. */
+  /** False admits plus false denials, as a share of all requests. */
   readonly wrongShare: number;
   /** Only if the log has costs. */
   readonly costs?: AlgorithmCosts;
-  /** Sliding window of a client with the largest admitted cost; undefined if all were denied. */
+  /**
+   * Of all sliding windows of single clients, the window with the largest admitted cost. Undefined
+   * if all requests were denied.
+   */
   readonly worst?: WorstWindow;
   readonly adversary: AdversaryReport;
   readonly memory: MemoryReport;
@@ -92,13 +96,13 @@ const KEY_BYTES = 43;
 const BLOCK_BYTES = 36;
 const BLOCK_ENTRIES = 4;
 
-/** Counts the maximum number of entries that a log held for each client. */
+/** Maximum number of entries in the sliding log of each client. */
 class EntryCounts {
   readonly #counts: WindowCounts;
   readonly #grainMs: number;
   #stamps = new Float64Array(1024);
 
-  /** Admissions in the same `grainMs` share an entry. */
+  /** Admissions of a client within the same clock-aligned `grainMs` share an entry. */
   constructor(windowMs: number, grainMs: number) {
     this.#counts = new WindowCounts([windowMs]);
     this.#grainMs = grainMs;
@@ -121,7 +125,7 @@ class EntryCounts {
   }
 }
 
-/** A run that also records the denied clients and the number of log entries. */
+/** An algorithm run that also records the denied clients and the number of log entries. */
 class ComparedRun extends AlgorithmRun {
   readonly deniedClients = new RowSet();
   readonly #entries: EntryCounts | undefined;

@@ -1,13 +1,14 @@
 /**
- * Details of the denied clients by name. When there are too many clients, the half with fewer
- * denials is dropped. If a dropped client is denied again, its details start from zero. The number
- * of denials and the time of the first denial are exact, because they are kept for all clients.
+ * Details of the denied clients: names, policies and routes. If there are too many clients, the
+ * details of the half with fewer denials are dropped. If a dropped client is denied again, its
+ * details start from zero. The number of denials and the time of the first denial are stored for
+ * all clients, so they are exact.
  */
 import { owned } from '../formats/text.ts';
 import { BoundedCounts, type NamedCount } from './bounded-counts.ts';
 import { FirstTimes } from './rows.ts';
 
-/** At least this many of the most denied clients are kept. */
+/** The details of at least this many clients, those with the most denials, are kept. */
 const KEPT = 20_000;
 const ROUTES_KEPT = 16;
 const ROUTES_LISTED = 3;
@@ -61,7 +62,7 @@ export class DeniedClients {
     return detail;
   }
 
-  /** Returns the clients, most denied first. Of equal clients, the client denied first. */
+  /** Returns the rows of the clients, ordered by most denials, then by earliest first denial. */
   #rows(): readonly number[] {
     const since = (row: number): number => this.#first.get(row);
     return [...this.#details.keys()].sort(
@@ -69,7 +70,9 @@ export class DeniedClients {
     );
   }
 
-  /** Returns the most denied clients for which `fits` returns true. */
+  /**
+   * Returns up to `most` clients for which `fits` returns true, those with the most denials first.
+   */
   list(most: number, fits: (row: number) => boolean = () => true): readonly DeniedClient[] {
     return this.#rows()
       .filter(fits)

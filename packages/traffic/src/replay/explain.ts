@@ -14,8 +14,8 @@ export interface ExplainOptions {
   /** The client, as `keyOf` returns it. */
   readonly key: string;
   /**
-   * Time of the request. Default: the first denied request, or the request with the least remaining
-   * if none is denied.
+   * Time of the request to explain. By default, explains the first denied request or, if none is
+   * denied, the request with the least remaining.
    */
   readonly atMs?: number | undefined;
 }
@@ -41,12 +41,15 @@ const CHOICES: Readonly<Record<Choice, string>> = {
 /** Returns why the request was chosen. */
 export const choiceText = (choice: Choice): string => CHOICES[choice];
 
-/** A decision and the state that it was made from. */
+/** A decision, and the state of the key before it. */
 export interface Explanation {
   readonly kind: 'explain';
   /** Set if the request is from a log. */
   readonly choice?: Choice;
-  /** Set if the request is from a log: number of the client's requests up to this request. */
+  /**
+   * Set if the request is from a log: numbers of the client's requests up to and including this
+   * request.
+   */
   readonly seen?: { readonly requests: number; readonly denied: number };
   readonly policy: string;
   readonly key: string;
@@ -72,7 +75,10 @@ export interface Explanation {
   /** State before the decision; the documentation of each algorithm defines its cells. */
   readonly cells: readonly number[];
   readonly used: number;
-  /** Entries that count, oldest first, for log algorithms. A service lists the newest 1,000. */
+  /**
+   * For sliding logs and sliding buckets: the entries that count, oldest first. A service returns
+   * only the newest 1,000.
+   */
   readonly entries: readonly { readonly atMs: number; readonly cost: number }[];
   /** Number of entries that count, if `entries` lists fewer. */
   readonly entryCount?: number;
@@ -80,15 +86,20 @@ export interface Explanation {
   readonly requests: readonly ExplainedRequest[];
 }
 
-/** Describes the state in numbers and sentences, for a call of the explained cost. */
+/**
+ * Returns a description of the state, in numbers and sentences, for a request of the explained
+ * cost.
+ */
 export const describeExplanation = (explained: Explanation): KeyDescription =>
   describeKey(explained.algorithm, explained, explained, explained.atMs, explained.cost);
 
 const MAX_REQUESTS = 20_000;
-/** Cost of the hypothetical request if the log has none at that time. */
-const COST = 1;
+/**
+ * Cost of a hypothetical request, which is explained if the log has no request at the given time.
+ */
+const HYPOTHETICAL_COST = 1;
 
-type Decided = Pick<
+type ExplainedDecision = Pick<
   Explanation,
   'cost' | 'allowed' | 'remaining' | 'retryAfterMs' | 'resetAfterMs' | 'atMs'
 >;
@@ -148,13 +159,13 @@ export class Explainer {
     }
   }
 
-  /** Decides a request. A cost above the capacity is denied without a retry time. */
-  #take(cost: number): Decided {
+  /** Decides a request. Denies a cost above the capacity without a retry time. */
+  #take(cost: number): ExplainedDecision {
     const { policy, key } = this.#options;
     const params = policy.params!;
-    const space = this.#store.open(policy);
-    if (!exceedsCapacity(cost, params)) return space.takeSync(params, key, cost, this.#nowMs);
-    const { remaining, resetAfterMs, atMs } = space.peekSync(params, key, 0, this.#nowMs);
+    const table = this.#store.open(policy);
+    if (!exceedsCapacity(cost, params)) return table.takeSync(params, key, cost, this.#nowMs);
+    const { remaining, resetAfterMs, atMs } = table.peekSync(params, key, 0, this.#nowMs);
     return { cost, allowed: false, remaining, retryAfterMs: 0, resetAfterMs, atMs };
   }
 
@@ -174,7 +185,11 @@ export class Explainer {
     return this.#store.inspectSync(policy, policy.params!, key, nowMs);
   }
 
-  #explanation(state: KeyState | undefined, decision: Decided, choice: Choice): Explanation {
+  #explanation(
+    state: KeyState | undefined,
+    decision: ExplainedDecision,
+    choice: Choice,
+  ): Explanation {
     const { policy, key } = this.#options;
     const { limit, capacity, windowMs, bucketMs } = policy.params!;
     const { cost, allowed, remaining, retryAfterMs, resetAfterMs, atMs } = decision;
@@ -206,7 +221,9 @@ export class Explainer {
   #result(): Explanation | undefined {
     const { policy, key, atMs } = this.#options;
     if (this.#found !== undefined || atMs === undefined || this.#seen === 0) return this.#found;
-    const decision = this.#store.open(policy).peekSync(policy.params!, key, COST, atMs);
+    const decision = this.#store
+      .open(policy)
+      .peekSync(policy.params!, key, HYPOTHETICAL_COST, atMs);
     return this.#explanation(this.#stateAt(atMs), decision, 'none-at');
   }
 }

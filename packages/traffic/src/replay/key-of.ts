@@ -1,14 +1,14 @@
-/** Keys by which the requests of a log can be counted. */
+/** The keys by which the commands can count the requests of a log. */
 import type { Entry } from '../entry.ts';
 import { clientNames } from './client-name.ts';
 
-/** Requests without the field share this key. */
+/** All requests without the field share this key. */
 const NO_KEY = '-';
 
 /** Names of the keys. `field:NAME` is any other field of the line. */
 export const KEY_WORDS = ['client', 'user', 'host', 'path', 'all', 'field:NAME'] as const;
 
-/** Returns a function from entries to keys, or undefined for an unknown name. */
+/** Returns a function that returns the key of an entry, or undefined if `word` is unknown. */
 export function keyOfEntry(word: string): ((entry: Entry) => string) | undefined {
   if (word === 'client') {
     const nameOf = clientNames();

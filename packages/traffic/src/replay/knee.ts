@@ -1,6 +1,6 @@
 /**
- * The curve of limits and the number of clients that each limit denies. Finds the knee of the
- * curve, above which a higher limit spares few more clients, and rounds limits up.
+ * The curve of the number of clients that each limit denies. Finds the knee of the curve: above the
+ * knee, a higher limit spares few more clients. Also rounds limits.
  */
 
 /** A limit and the number of clients whose peak exceeds it. */
@@ -24,8 +24,8 @@ export function curveOf(sorted: Peaks): readonly CurvePoint[] {
   return points;
 }
 
-/** Keeps at most 240 points, evenly spaced on a logarithmic scale, for charts. */
-export function thinned(points: readonly CurvePoint[]): readonly CurvePoint[] {
+/** Returns at most 240 of the points for a chart, evenly spaced on a logarithmic scale. */
+export function sampleCurve(points: readonly CurvePoint[]): readonly CurvePoint[] {
   if (points.length <= MAX_POINTS) return points;
   const last = points[points.length - 1];
   const step = (Math.log(last.limit) - Math.log(points[0].limit)) / (MAX_POINTS - 2);
@@ -59,7 +59,7 @@ export function kneeOf(points: readonly CurvePoint[], clients: number): number {
 }
 
 /** Returns the number of clients whose peak exceeds the limit. */
-export function deniedBy(sorted: Peaks, limit: number): number {
+export function clientsDeniedBy(sorted: Peaks, limit: number): number {
   let low = 0;
   let high = sorted.length;
   while (low < high) {
@@ -73,7 +73,7 @@ export function deniedBy(sorted: Peaks, limit: number): number {
 const ROUND = [1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10];
 
 /** Rounds up to a round number: 12, 15, 20, 25, 30 and so on. */
-export function roundedUp(limit: number): number {
+export function roundUp(limit: number): number {
   const power = 10 ** Math.floor(Math.log10(limit));
   const whole = ROUND.map((each) => Math.round(each * power * 10) / 10).filter(Number.isInteger);
   return whole.find((each) => each >= limit) ?? Math.ceil(limit);

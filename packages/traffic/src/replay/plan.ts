@@ -22,7 +22,10 @@ export interface PlanOptions {
   readonly top?: number | undefined;
 }
 
-/** The clients with the most requests, up to this share, are heavy. All others are ordinary. */
+/**
+ * At most this share of the clients, those with the most requests, is heavy. All other clients are
+ * ordinary.
+ */
 export const HEAVIEST_SHARE = 0.01;
 
 export interface ClientReport {
@@ -45,7 +48,10 @@ export interface Impact {
 }
 
 export interface PolicyReport extends PolicyFacts {
-  /** Denials by this policy. A policy in shadow mode sees only what enforced policies admit. */
+  /**
+   * Denials by this policy. A policy in shadow mode decides only requests that the enforced
+   * policies admit.
+   */
   readonly denied: Impact;
 }
 
@@ -60,11 +66,13 @@ export interface PlanCosts {
 export interface PlanChange {
   readonly policies: readonly PolicyFacts[];
   readonly denied: Impact;
-  /** Clients denied only by the planned policies, and only by the current policies. */
+  /** Clients that only the planned policies deny. */
   readonly newlyDenied: Impact;
+  /** Clients that only the current policies deny. */
   readonly noLongerDenied: Impact;
-  /** Requests denied only by the planned policies, and only by the current policies. */
+  /** Requests that only the planned policies deny. */
   readonly requestsLost: number;
+  /** Requests that only the current policies deny. */
   readonly requestsWon: number;
   readonly newlyDeniedClients: readonly ClientReport[];
   readonly noLongerDeniedClients: readonly ClientReport[];
@@ -76,7 +84,9 @@ export interface PlanResult {
   readonly clients: number;
   readonly firstMs: number | undefined;
   readonly lastMs: number | undefined;
-  /** Clients with more requests than this, at most 1 %, are heavy. All others are ordinary. */
+  /**
+   * Clients with more requests than this are heavy: at most 1 %. All other clients are ordinary.
+   */
   readonly heavyAbove: number;
   readonly ordinaryClients: number;
   readonly denied: Impact;
@@ -130,8 +140,9 @@ export class Planner {
   #costRequested = 0;
   #costDenied = 0;
   #requestsAboveLimit = 0;
-  /** Requests denied only by the planned policies, and only by the current policies. */
+  /** Requests that only the planned policies deny. */
   #newlyDenied = 0;
+  /** Requests that only the current policies deny. */
   #newlyAdmitted = 0;
 
   constructor({ next, current, clientOf, top = DEFAULT_TOP }: PlanOptions) {
@@ -151,7 +162,7 @@ export class Planner {
   }
 
   #addOne(entry: Entry): void {
-    // A line that is too late to be sorted is decided at the latest time reached.
+    // The time of a replay must not decrease.
     const nowMs = Math.max(this.#nowMs, entry.timeMs);
     this.#nowMs = nowMs;
     this.#firstMs ??= nowMs;
@@ -243,26 +254,26 @@ export class Planner {
 
   #change(policies: readonly PolicyFacts[], summary: PlanSummary): PlanChange {
     const isDenied = (row: number): boolean => this.#count(row, 'denied') > 0;
-    const isDeniedNow = (row: number): boolean => this.#count(row, 'current') > 0;
-    const isNew = (row: number): boolean => isDenied(row) && !isDeniedNow(row);
-    const isOver = (row: number): boolean => !isDenied(row) && isDeniedNow(row);
+    const isDeniedCurrently = (row: number): boolean => this.#count(row, 'current') > 0;
+    const isNewlyDenied = (row: number): boolean => isDenied(row) && !isDeniedCurrently(row);
+    const isNoLongerDenied = (row: number): boolean => !isDenied(row) && isDeniedCurrently(row);
     return {
       policies,
-      denied: summary.impactOf('current', isDeniedNow),
-      newlyDenied: summary.impactOf('denied', isNew),
-      noLongerDenied: summary.impactOf('current', isOver),
+      denied: summary.impactOf('current', isDeniedCurrently),
+      newlyDenied: summary.impactOf('denied', isNewlyDenied),
+      noLongerDenied: summary.impactOf('current', isNoLongerDenied),
       requestsLost: this.#newlyDenied,
       requestsWon: this.#newlyAdmitted,
-      newlyDeniedClients: summary.clients(this.#denied.list(this.#top, isNew), 'denied'),
+      newlyDeniedClients: summary.clients(this.#denied.list(this.#top, isNewlyDenied), 'denied'),
       noLongerDeniedClients: summary.clients(
-        this.#deniedCurrently.list(this.#top, isOver),
+        this.#deniedCurrently.list(this.#top, isNoLongerDenied),
         'current',
       ),
     };
   }
 }
 
-/** Computes the impact on all clients and on ordinary clients from the client table. */
+/** Counts clients and ordinary clients in the client table. */
 class PlanSummary {
   readonly #table: ClientTable<Column>;
   readonly heavyAbove: number;
@@ -287,7 +298,9 @@ class PlanSummary {
     return { requests, clients, ordinaryClients };
   }
 
-  /** Like `impact`, with the number of requests in `column` of these clients. */
+  /**
+   * Like `impact`, but sums the requests in `column` of the clients for which `fits` returns true.
+   */
   impactOf(column: Column, fits: (row: number) => boolean): Impact {
     let requests = 0;
     for (let row = 0; row < this.#table.size; row++) {
@@ -307,9 +320,8 @@ class PlanSummary {
 }
 
 /**
- * Returns the maximum number of requests of an ordinary client: at most 1 % of the clients, rounded
- * up, have more. If clients at the threshold have equally many requests, all of them are ordinary.
- * Sorts its argument.
+ * Returns the maximum number of requests of an ordinary client. At most 1 % of the clients, rounded
+ * up, have more requests. All clients with exactly this number are ordinary. Sorts `requests`.
  */
 function heavyThreshold(requests: Uint32Array): number {
   const heaviest = Math.ceil(HEAVIEST_SHARE * requests.length);

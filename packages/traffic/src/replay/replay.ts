@@ -13,7 +13,7 @@ import {
 import { refundOf } from 'sluice/engine';
 import type { Entry } from '../entry.ts';
 
-/** The parameters of a policy, as results list them. */
+/** The parameters of a policy that the results contain. */
 export interface PolicyFacts {
   readonly name: string;
   readonly algorithm: AlgorithmName;
@@ -23,7 +23,10 @@ export interface PolicyFacts {
   readonly shadow: boolean;
 }
 
-/** A request that is always denied: its cost exceeds the limits of these policies. */
+/**
+ * Returned for a request that the policies in `violated` can never admit: its cost exceeds their
+ * limits, or it has no key.
+ */
 export interface NeverFits {
   readonly violated: readonly string[];
 }
@@ -32,8 +35,8 @@ export interface NeverFits {
 export const costOf = ({ cost }: Entry): number => cost ?? 1;
 
 /**
- * Returns true if a cost can never fit. Check this before each store call: the limiter rejects such
- * a cost (ERR_COST_ABOVE_LIMIT), but a replay calls the store without the limiter.
+ * Returns true if a cost can never fit. Must be called before each store call: the limiter throws
+ * for such a cost (ERR_COST_ABOVE_LIMIT), but a replay calls the store without the limiter.
  */
 export const exceedsCapacity = (cost: number, { capacity }: LimitParams): boolean =>
   cost > capacity;
@@ -42,8 +45,9 @@ export const exceedsCapacity = (cost: number, { capacity }: LimitParams): boolea
 export interface Rules {
   readonly policies: readonly PolicyFacts[];
   /**
-   * Returns the limits of a request at `nowMs`; an empty list means unlimited. The caller must not
-   * keep the list. The cost of a limit may exceed its capacity.
+   * Returns the limits of a request at `nowMs`. An empty list means that the request is not
+   * limited. The cost of a limit may exceed its capacity. The caller must not store the list,
+   * because the next call may change it.
    */
   limitsOf(entry: Entry, client: string, nowMs: number): readonly Limit[] | NeverFits;
 }
@@ -54,7 +58,10 @@ export function factsOf(policy: Policy, shadow: boolean): PolicyFacts {
   return { name, algorithm, limit: policy.params!.limit, windowMs, shadow };
 }
 
-/** Returns rules that apply every policy to every request, by client. `shadow` has policy names. */
+/**
+ * Returns rules that apply every policy to every request, with the client as key. `shadow` has the
+ * names of the policies in shadow mode.
+ */
 export function rulesByClient(
   policies: readonly Policy[],
   shadow: ReadonlySet<string> = new Set(),
@@ -88,7 +95,7 @@ export interface ReplayOutcome {
 const NONE: readonly string[] = [];
 const ADMITTED: ReplayOutcome = { allowed: true, denying: NONE, shadowDenying: NONE };
 
-/** So high that a replay never evicts a key. */
+/** Higher than the number of keys in any log, so that a replay never evicts a key. */
 const MAX_KEYS = 2 ** 29;
 
 /** Returns a memory store that never evicts. */
@@ -116,7 +123,7 @@ export class Replay {
       : this.#decideValid(limits, nowMs);
   }
 
-  /** Decides limits whose costs are within their capacity. */
+  /** Decides limits. No cost may exceed a capacity. */
   #decideValid(limits: readonly Limit[], nowMs: number): ReplayOutcome {
     if (this.#shadow.size === 0) {
       return this.#takeAll(limits, nowMs) ? ADMITTED : this.#denied(limits, nowMs);
@@ -130,7 +137,10 @@ export class Replay {
     return { allowed: true, denying: NONE, shadowDenying: full.map(nameOf) };
   }
 
-  /** Decides a request whose cost exceeds a capacity. Like the service, only such limits deny. */
+  /**
+   * Decides a request whose cost exceeds the capacity of some limits. Like the service, reports
+   * only these limits as denying.
+   */
   #decideExceeding(limits: readonly Limit[], nowMs: number): ReplayOutcome {
     const exceeded = limits.filter(isExceeded).map(nameOf);
     const denying = exceeded.filter((name) => !this.#shadow.has(name));
@@ -143,9 +153,9 @@ export class Replay {
   }
 
   /**
-   * Charges all limits or none, like `decideSync` of the store. It is faster, because it does not
-   * peek at all limits first and builds no decision: most requests are admitted. If a limit denies,
-   * the limits charged before are refunded.
+   * Charges all limits or none, like `decideSync` of the store. Faster than `decideSync` for
+   * admitted requests, which are the most frequent: it does not peek at the limits first and
+   * creates no decision. If a limit denies, refunds the limits charged before it.
    */
   #takeAll(limits: readonly Limit[], nowMs: number): boolean {
     for (let at = 0; at < limits.length; at++) {

@@ -1,11 +1,11 @@
-/** Converts paths to routes, with ids replaced by `:id`. */
+/** Converts paths to routes: replaces ids by `:id`. */
 
 const ID_PLACEHOLDER = ':id';
 const MAX_ROUTE_LENGTH = 120;
 
 const NUMBER = /^\d+$/;
 const UUID = /^[\da-f]{8}-[\da-f]{4}-[\da-f]{4}-[\da-f]{4}-[\da-f]{12}$/i;
-/** At least 8 hexadecimal digits, including one of 0 to 9: `deadbeef` might be a word. */
+/** At least 8 hexadecimal digits, and at least one of 0 to 9, because `deadbeef` may be a word. */
 const HEX = /^(?=.*\d)[\da-f]{8,}$/i;
 
 const isId = (segment: string): boolean =>

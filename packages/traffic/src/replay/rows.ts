@@ -1,6 +1,6 @@
-/** Data that only some rows of the client table have. */
+/** Data of some rows of the client table. */
 
-/** A set of rows, one bit each. */
+/** A set of row numbers, with one bit per row. */
 export class RowSet {
   #bits = new Uint8Array(1024);
 
@@ -22,7 +22,7 @@ export class RowSet {
 const CHUNK_BITS = 13;
 const CHUNK_MASK = (1 << CHUNK_BITS) - 1;
 
-/** The first time added for each row, in chunks allocated on demand. */
+/** The first time added for each row. Chunks of times are allocated on first use. */
 export class FirstTimes {
   /** A time of 0 means that no time was added. */
   readonly #chunks: (Float64Array | undefined)[] = [];

@@ -1,20 +1,20 @@
 /**
  * Suggests a limit for the traffic of a log, in two passes. The first pass finds the peak of each
  * client: its highest cost in any sliding window, for several window lengths at once. A limit
- * denies the clients whose peak exceeds it. The second pass replays these clients through the
- * library, for a few limits, and counts the requests that each limit denies.
+ * denies the clients whose peak exceeds it. The second pass replays the requests of these clients
+ * through the library with a few limits, and counts the requests that each limit denies.
  */
 import { definePolicy, type Policy, type SyncPolicyTable } from 'sluice';
 import type { Entry } from '../entry.ts';
 import { ClientTable } from './client-table.ts';
 import {
   type CurvePoint,
+  clientsDeniedBy,
   curveOf,
-  deniedBy,
   kneeOf,
   type Peaks,
-  roundedUp,
-  thinned,
+  roundUp,
+  sampleCurve,
 } from './knee.ts';
 import { costOf, exceedsCapacity, unboundedStore } from './replay.ts';
 import { WindowCounts } from './window-counts.ts';
@@ -41,14 +41,19 @@ export const HEAD_ROOM = 2;
 /** The proposed limit denies at most this share of the clients. */
 export const DENIED_SHARE = 0.01;
 
-/** For each share, tries the lowest limit that denies at most this share of the clients. */
+/**
+ * For each of these shares, the second pass tries the lowest limit that denies at most this share
+ * of the clients.
+ */
 const SHARES = [0.1, 0.05, 0.02, 0.01, 0.005, 0.001, 0];
 
-/** Maximum number of request times in memory. Beyond it, the longest windows are omitted. */
+/**
+ * Maximum number of request times in memory. If there are more, the longest windows are omitted.
+ */
 const MAX_HELD = 2 ** 24;
 
 export interface SuggestOptions {
-  /** Returns the key that a request counts for. */
+  /** Returns the key of a request. Each key has its own limit. */
   readonly keyOf: (entry: Entry) => string;
   /** Window length. Default: all of `SUGGESTED_WINDOWS_MS` that are shorter than the log. */
   readonly windowMs?: number | undefined;
@@ -74,7 +79,7 @@ export interface WindowReport {
   readonly proposed: number;
   /** The limits that were tried, lowest first. */
   readonly limits: readonly LimitReport[];
-  /** Limits and the number of clients that each denies, at most 240 points. */
+  /** Limits with the number of clients that each limit denies, at most 240. */
   readonly curve: readonly CurvePoint[];
 }
 
@@ -88,12 +93,12 @@ export interface SuggestResult {
   /** Only if the log has costs; limits then count cost. */
   readonly costs?: {
     readonly requested: number;
-    /** The highest cost of one request. A lower limit always denies this request. */
+    /** The highest cost of one request. Every lower limit denies this request. */
     readonly highest: number;
   };
   /** Windows omitted because of memory. */
   readonly leftOutMs: readonly number[];
-  /** The suggested policy, and the clients that it would have denied. */
+  /** The suggested policy, and the number of clients that it would have denied. */
   readonly proposed: {
     readonly limit: number;
     readonly windowMs: number;
@@ -105,15 +110,15 @@ export interface SuggestResult {
 interface Trial {
   readonly limit: number;
   readonly policy: Policy;
-  readonly space: SyncPolicyTable;
+  readonly table: SyncPolicyTable;
   denied: number;
   deniedCost: number;
 }
 
 /** The peaks for one window length, and the limits to try. */
-interface Surveyed {
+interface WindowSurvey {
   readonly windowMs: number;
-  /** Index of the window length in the counts. */
+  /** Index of the window in `WindowCounts`. */
   readonly window: number;
   /** The peaks of all clients, ascending. */
   readonly sorted: Peaks;
@@ -135,7 +140,7 @@ export class Suggester {
   #costRequested = 0;
   #highestCost = 0;
   #nowMs = Number.NEGATIVE_INFINITY;
-  #surveyed: readonly Surveyed[] = [];
+  #surveys: readonly WindowSurvey[] = [];
 
   constructor(options: SuggestOptions) {
     this.#options = options;
@@ -144,7 +149,7 @@ export class Suggester {
     this.#counts = new WindowCounts(windowsMs, mostHeld);
   }
 
-  /** First pass: adds the next requests, in order of time. */
+  /** First pass: counts the next requests, in order of time. */
   survey(entries: readonly Entry[]): void {
     for (const entry of entries) {
       this.#nowMs = Math.max(this.#nowMs, entry.timeMs);
@@ -165,53 +170,56 @@ export class Suggester {
     return this.#firstMs === undefined ? 0 : this.#lastMs - this.#firstMs;
   }
 
-  /** After the first pass: chooses the limits to try. Returns false if all windows are too long. */
+  /**
+   * After the first pass: chooses the limits to try. Returns false if no window is shorter than the
+   * log.
+   */
   choose(): boolean {
-    this.#surveyed = this.#counts.countedMs
+    this.#surveys = this.#counts.countedMs
       .map((windowMs, window) => ({ windowMs, window }))
       .filter(({ windowMs }) => windowMs < this.spanMs)
       .map(({ windowMs, window }) => this.#surveyOf(windowMs, window));
     this.#nowMs = Number.NEGATIVE_INFINITY;
-    return this.#surveyed.length > 0;
+    return this.#surveys.length > 0;
   }
 
-  #surveyOf(windowMs: number, window: number): Surveyed {
+  #surveyOf(windowMs: number, window: number): WindowSurvey {
     const { size } = this.#table;
     const sorted = this.#counts.isWide ? new Float64Array(size) : new Uint32Array(size);
     for (let row = 0; row < sorted.length; row++) sorted[row] = this.#counts.most(row, window);
     sorted.sort();
     const points = curveOf(sorted);
-    const curve = thinned(points);
+    const curve = sampleCurve(points);
     const knee = kneeOf(points, sorted.length);
-    const wanted = roundedUp(Math.max(HEAD_ROOM * knee, sparingLimit(sorted, DENIED_SHARE)));
+    const wanted = roundUp(Math.max(HEAD_ROOM * knee, lowestLimit(sorted, DENIED_SHARE)));
     const most = largestLimit(windowMs);
     const proposed = Math.min(most, wanted);
-    const sparing = SHARES.map((share) => sparingLimit(sorted, share));
+    const sparing = SHARES.map((share) => lowestLimit(sorted, share));
     const all = [...new Set([...sparing, knee, proposed])].filter((limit) => limit <= most);
     const limits = all.sort((a, b) => a - b);
     const trials = limits.map((limit) => {
       const policy = definePolicy('trial', { limit, window: windowMs });
-      return { limit, policy, space: unboundedStore().open(policy), denied: 0, deniedCost: 0 };
+      return { limit, policy, table: unboundedStore().open(policy), denied: 0, deniedCost: 0 };
     });
     return { windowMs, window, sorted, curve, knee, proposed, trials };
   }
 
-  /** Second pass: adds the same requests again. */
+  /** Second pass: replays the next of the same requests. */
   tryLimits(entries: readonly Entry[]): void {
     for (const entry of entries) {
       this.#nowMs = Math.max(this.#nowMs, entry.timeMs);
       const key = this.#options.keyOf(entry);
       const row = this.#table.rowOf(key);
       const cost = costOf(entry);
-      for (const { window, trials } of this.#surveyed) {
+      for (const { window, trials } of this.#surveys) {
         const most = this.#counts.most(row, window);
         for (const trial of trials) {
           if (trial.limit >= most) break;
-          const { policy, space } = trial;
+          const { policy, table } = trial;
           const params = policy.params!;
           const isAdmitted =
             !exceedsCapacity(cost, params) &&
-            space.takeSync(params, key, cost, this.#nowMs).allowed;
+            table.takeSync(params, key, cost, this.#nowMs).allowed;
           if (isAdmitted) continue;
           trial.denied++;
           trial.deniedCost += cost;
@@ -221,7 +229,7 @@ export class Suggester {
   }
 
   result(): SuggestResult {
-    const windows = this.#surveyed.map((each) => this.#report(each));
+    const windows = this.#surveys.map((each) => this.#report(each));
     const usual = windows.findLast(({ windowMs }) => windowMs <= DEFAULT_WINDOW_MS) ?? windows[0];
     return {
       kind: 'suggest',
@@ -242,9 +250,9 @@ export class Suggester {
     };
   }
 
-  #report({ windowMs, sorted, curve, knee, proposed, trials }: Surveyed): WindowReport {
+  #report({ windowMs, sorted, curve, knee, proposed, trials }: WindowSurvey): WindowReport {
     const limits = trials.map(({ limit, denied, deniedCost }) => {
-      const clients = deniedBy(sorted, limit);
+      const clients = clientsDeniedBy(sorted, limit);
       return {
         limit,
         clients,
@@ -259,7 +267,7 @@ export class Suggester {
 }
 
 /** Returns the lowest limit that denies at most this share of the clients. */
-const sparingLimit = (sorted: Peaks, share: number): number =>
+const lowestLimit = (sorted: Peaks, share: number): number =>
   sorted[sorted.length - 1 - Math.floor(share * sorted.length)];
 
 /** Returns the highest valid limit: limit times window must be a safe integer. */

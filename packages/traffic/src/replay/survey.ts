@@ -1,4 +1,7 @@
-/** Summarizes traffic: requests over time, clients, and the busiest clients and routes. */
+/**
+ * Summarizes traffic: requests over time, number of clients, and the clients and routes with the
+ * most requests.
+ */
 import type { Entry } from '../entry.ts';
 import { owned } from '../formats/text.ts';
 import { BoundedCounts, type NamedCount } from './bounded-counts.ts';
@@ -25,11 +28,16 @@ export interface SurveyResult {
   readonly clients: number;
   readonly firstMs: number | undefined;
   readonly lastMs: number | undefined;
-  /** Classes with doubling bounds, ascending, including empty classes in between. */
+  /**
+   * Clients by number of requests: 1, 2 to 3, 4 to 7 and so on. Includes empty classes in between.
+   */
   readonly classes: readonly ClientClass[];
   readonly topClients: readonly NamedCount[];
   readonly topRoutes: readonly NamedCount[];
-  /** True if there were too many clients to count by name: counts are then lower bounds. */
+  /**
+   * True if there were too many clients to count each by name. The counts of `topClients` are then
+   * lower bounds.
+   */
   readonly isCut: boolean;
   readonly timeline: TimelineData<'requests'>;
 }

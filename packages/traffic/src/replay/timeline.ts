@@ -1,6 +1,7 @@
 /**
- * Counts over time, for charts. The length of a log is known only at its end, so a timeline starts
- * with short buckets and merges them as it grows: at most 240 buckets, and rarely fewer than 50.
+ * Counts requests in buckets of time, for charts. The duration of a log is known only at its end,
+ * so a timeline starts with short buckets and merges them when there are more than 240. A log of
+ * some minutes or more rarely has fewer than 50 buckets.
  */
 export const MAX_BUCKETS = 240;
 
@@ -33,7 +34,7 @@ export class Timeline<Series extends string> {
     return Object.fromEntries(all);
   }
 
-  /** Adds one to a series, at a time that is not before the first time. */
+  /** Adds one to a series. `timeMs` must not be before the first time added. */
   add(timeMs: number, name: Series): void {
     // Find the bucket before reading `#counts`, because `#bucketOf` may replace `#counts`.
     const bucket = this.#bucketOf(timeMs);

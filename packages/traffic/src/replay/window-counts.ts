@@ -1,15 +1,16 @@
 /**
  * Sums the cost of each client in sliding windows of several lengths at once, and keeps the maximum
- * of each sum. The sums are exact. They share no code with the limiter algorithms, because they
- * measure what these algorithms admit.
+ * of each sum. The sums are exact. This module shares no code with the limiter algorithms, because
+ * it measures what they admit.
  *
  * Each client has a linked list of times with costs, oldest first. For each window, a pointer
- * refers to the first node that still counts. Nodes that leave the longest window are freed. A
+ * refers to the first node within the window. Nodes that leave the longest window are freed. A
  * client's row has these words:
  *
  *     | newest | window 0: first, sum, most | window 1: first, sum, most | ...
  *
- * Pointers are node numbers; 0 means no node. Costs and sums have 32 bits until a value needs more.
+ * Pointers are node numbers, and 0 means no node. Costs and sums have 32 bits each. When a value
+ * needs more, its array is converted to doubles.
  */
 const CHUNK_BITS = 14;
 const CHUNK_MASK = (1 << CHUNK_BITS) - 1;
@@ -21,10 +22,10 @@ const MOST = 2;
 /** Integers of 32 or 53 bits. */
 type Integers = Uint32Array | Float64Array;
 
-const MAX_NARROW = 2 ** 32 - 1;
+const MAX_UINT32 = 2 ** 32 - 1;
 
 const isTooLarge = (value: number, among: Integers): boolean =>
-  value > MAX_NARROW && among instanceof Uint32Array;
+  value > MAX_UINT32 && among instanceof Uint32Array;
 
 /** The nodes of all lists, in chunks that are never copied. */
 class Nodes {
@@ -95,10 +96,12 @@ export class WindowCounts {
   readonly #width: number;
   readonly #mostHeld: number;
   #rows: Integers;
-  /** Number of windows still counted. */
+  /** Number of windows that have not been dropped. */
   #counted: number;
 
-  /** With more than `mostHeld` nodes, each `add` drops the longest window, down to one window. */
+  /**
+   * If there are more than `mostHeld` nodes, `add` drops the longest window, unless it is the last.
+   */
   constructor(windowsMs: readonly number[], mostHeld = Number.POSITIVE_INFINITY) {
     this.windowsMs = [...windowsMs].sort((a, b) => a - b);
     this.#counted = this.windowsMs.length;
@@ -107,12 +110,12 @@ export class WindowCounts {
     this.#rows = new Uint32Array(FIRST_ROWS * this.#width);
   }
 
-  /** The window lengths still counted. The longest windows are dropped first. */
+  /** The lengths of the windows that have not been dropped. */
   get countedMs(): readonly number[] {
     return this.windowsMs.slice(0, this.#counted);
   }
 
-  /** Returns the cost of a client in a window at its last `add`. */
+  /** Returns the cost of a client in a window, as of the last `add` for the client. */
   sum(row: number, window: number): number {
     return this.#rows[this.#at(row, window) + SUM] ?? 0;
   }
@@ -142,7 +145,8 @@ export class WindowCounts {
     const node = this.#append(row, timeMs, cost);
     this.#makeWide(row, cost);
     const rows = this.#rows;
-    // The longest window comes last, because it frees nodes: no shorter window refers to them then.
+    // Update the longest window last, because that frees nodes: no shorter window refers to them
+    // then.
     for (let window = 0; window < this.#counted; window++) {
       const at = this.#at(row, window);
       if (rows[at] === 0) rows[at] = node;
@@ -153,7 +157,10 @@ export class WindowCounts {
     if (this.#nodes.held > this.#mostHeld && this.#counted > 1) this.#dropLongest();
   }
 
-  /** Widens the sums if the sum of the longest window, the largest sum, would overflow. */
+  /**
+   * Converts the sums to doubles if the sum of the longest window, which is the largest, would
+   * exceed 32 bits.
+   */
   #makeWide(row: number, cost: number): void {
     const most = this.#rows[this.#at(row, this.#counted - 1) + SUM] + cost;
     if (isTooLarge(most, this.#rows)) this.#rows = new Float64Array(this.#rows);
@@ -174,7 +181,10 @@ export class WindowCounts {
     return node;
   }
 
-  /** Removes the nodes up to `sinceMs` from a window. The newest node is always later. */
+  /**
+   * Removes the nodes up to `sinceMs` from a window. The newest node is always later, so at least
+   * one node remains.
+   */
   #expire(at: number, sinceMs: number, isLongest: boolean): void {
     const nodes = this.#nodes;
     const rows = this.#rows;

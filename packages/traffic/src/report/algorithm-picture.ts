@@ -1,7 +1,7 @@
 /**
- * Picture of an algorithm for the documentation: one client takes all remaining capacity every
- * second, starting just before a window boundary. Shows the calls admitted per second and their sum
- * over the last window.
+ * Draws the picture of an algorithm for the documentation: one client takes all remaining capacity
+ * every second, starting one second before a window boundary. Shows the calls admitted per second,
+ * and their sum over the last window.
  */
 import { definePolicy, memoryStore, type WindowAlgorithmName } from 'sluice';
 import { countText, multipleText } from '../format.ts';
@@ -22,13 +22,13 @@ export interface Second {
 }
 
 /** Simulates a client that always takes all remaining capacity. */
-export function playGreedy(algorithm: WindowAlgorithmName): readonly Second[] {
+export function simulateGreedyClient(algorithm: WindowAlgorithmName): readonly Second[] {
   const policy = definePolicy(algorithm, { limit: LIMIT, window: 1000 * WINDOW_S, algorithm });
   const params = policy.params!;
   const table = memoryStore().open(policy);
   const admitted: number[] = [];
   return Array.from({ length: SHOWN_S + 1 }, (_, second) => {
-    // Start at the boundary of an arbitrary clock-aligned window.
+    // Second 0 is the start of a clock-aligned window. Which window does not matter.
     const nowMs = 1000 * (100 * WINDOW_S + second);
     const { remaining } = table.peekSync(params, 'client', 0, nowMs);
     const cost = second < FIRST_S ? 0 : remaining;
@@ -129,7 +129,7 @@ const legend = (isOver: boolean): Part => [
 
 /** Returns the picture as an SVG file with light and dark colours. */
 export function algorithmPicture(algorithm: WindowAlgorithmName): string {
-  const seconds = playGreedy(algorithm);
+  const seconds = simulateGreedyClient(algorithm);
   const most = Math.max(...seconds.map(({ inWindow }) => inWindow));
   const area = `${steps(seconds.map(({ inWindow }) => inWindow))}V${BASE}H${LEFT}Z`;
   const over = `${steps(seconds.map(({ inWindow }) => Math.max(LIMIT, inWindow)))}V${y(LIMIT)}Z`;

@@ -5,8 +5,8 @@ import { type Html, type Part, shape, tag } from './html.ts';
 import { AXIS, across, type SeriesClass, TOP } from './scale.ts';
 
 /**
- * Draws a bar of `value` relative to `most`. The part `marked` has the class `css`, the rest has
- * the class `allowed`.
+ * Draws a bar for `value`; a bar for `most` has the full width. The part of the bar for `marked`
+ * has the class `css`, and the rest has the class `allowed`.
  */
 export function cellBar(
   value: number,
@@ -40,10 +40,10 @@ export interface BarGroup {
 
 const ROW = 50;
 const BAR = 12;
-/** Share of the width for the longest bar. The rest is for its label. */
+/** Part of the width for the longest bar. The rest is for its label. */
 const LONGEST = 0.7;
 
-/** Draws a chart of multiples of a limit, with a line at the limit. */
+/** Draws a chart with bars for multiples of a limit, and a line at the limit. */
 export function multipleChart(id: string, title: string, groups: readonly BarGroup[]): Html {
   const all = groups.flatMap(({ bars }) => bars.map(({ multiple }) => multiple));
   const end = Math.max(2, Math.ceil(Math.max(...all)));

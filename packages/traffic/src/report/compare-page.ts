@@ -127,7 +127,7 @@ function costPart({ algorithms, costs: all }: CompareResult): Part {
   return part('Decisions by cost', `The limit counts cost.${aboveLimit}`, list);
 }
 
-/** Returns one chart of denials per algorithm, all with the same scale. */
+/** Returns a chart of the denials of each algorithm. All charts have the same scale. */
 function timePart({ algorithms, timeline }: CompareResult): Html {
   const buckets = bucketsOf(timeline);
   const all = buckets.flatMap((counts) => algorithms.map(({ algorithm }) => counts[algorithm]));

@@ -1,4 +1,6 @@
-/** Chart of the clients that each limit denies, on a logarithmic scale of limits. */
+/**
+ * Draws a chart of the number of clients that each limit denies, on a logarithmic scale of limits.
+ */
 
 import { countText, shortCount } from '../format.ts';
 import { type Html, type Part, shape, tag } from './html.ts';
@@ -53,7 +55,7 @@ export function curveChart({ id, title, points, marks }: Curve): Html {
   );
 }
 
-/** Draws the curve in a nested SVG that stretches to the full width. */
+/** Draws the curve in a nested SVG element that is stretched to the full width. */
 function plot(
   points: Curve['points'],
   place: (limit: number) => number,

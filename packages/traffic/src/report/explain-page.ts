@@ -69,7 +69,7 @@ function windowPart(explained: Explanation): Html {
   const expires = description.shape !== 'level';
   const names: [SeriesClass, string][] = [
     ['allowed', expires ? 'admitted, counts' : 'admitted'],
-    ...(expires && requests.length > 0 ? [['gone', 'admitted, expired'] as const] : []),
+    ...(expires && requests.length > 0 ? [['expired', 'admitted, expired'] as const] : []),
     ...(requests.length > 0 ? [['denied', 'denied'] as const] : []),
   ].map(([css, name]) => [css as SeriesClass, name]);
   const window = windowText(windowMs);

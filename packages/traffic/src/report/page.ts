@@ -4,7 +4,10 @@ import { counted, countText, dateTimeText, percentText, shortCount } from '../fo
 import { Html, html, type Part, tag } from './html.ts';
 import { STYLE } from './style.ts';
 
-/** A threshold such as `--max-denied-clients`, the number denied, and whether it is met. */
+/**
+ * A threshold such as `--max-denied-clients 0.1%`, the number of denied clients or requests, and
+ * whether the number is within the threshold.
+ */
 export interface Judgement {
   readonly flag: string;
   readonly most: string;
@@ -24,7 +27,9 @@ export interface ReportExtras {
     readonly requests?: number;
     readonly unreliable?: boolean;
     readonly early?: number;
-    /** Columns of the costs. Undefined if no request has a cost and no cost column was given. */
+    /**
+     * The columns with costs. Undefined if no request has a cost and the user named no cost column.
+     */
     readonly costs?: {
       readonly columns: readonly string[];
       readonly refused: number;
@@ -54,7 +59,10 @@ export interface Page {
 
 const hash = createHash('sha256').update(STYLE).digest('base64');
 
-/** Content Security Policy that allows only this style: no scripts, no external resources. */
+/**
+ * Content Security Policy that allows only the style sheet of the page: no scripts, no external
+ * resources.
+ */
 const CONTENT_SECURITY_POLICY = [
   "default-src 'none'",
   `style-src 'sha256-${hash}'`,
@@ -95,14 +103,14 @@ export const soft = (text: string): Html => tag('span', { class: 'soft' }, text)
 
 const MAX_PATHS = 3;
 
-/** Returns the lead with the period, the log and its problems. */
+/** Returns the paragraphs below the headline: the period, the log and the problems of the log. */
 export function leadOf({ firstMs, lastMs }: Period, extras: ReportExtras): Part {
   const isEmpty = firstMs === undefined || lastMs === undefined;
   const period = isEmpty ? 'no requests' : `${dateTimeText(firstMs)} to ${dateTimeText(lastMs)}`;
   return lead(period, extras);
 }
 
-/** Returns the lead with the subject, the log and its problems. */
+/** Returns the paragraphs below the headline: `about`, the log and the problems of the log. */
 export function lead(about: Part, { log, missingHeaders }: ReportExtras): Part {
   const missing = (missingHeaders ?? []).join(', ');
   return [
@@ -134,7 +142,9 @@ export function lead(about: Part, { log, missingHeaders }: ReportExtras): Part {
   ];
 }
 
-/** Returns the warning above all others: the numbers of the report are unreliable. */
+/**
+ * Returns a warning that the numbers of the report are unreliable. It comes before all other notes.
+ */
 function unreliableNote({ late, early = 0, requests = 0 }: NonNullable<ReportExtras['log']>): Html {
   const share = percentText(late + early, requests);
   const lines = `${countText(late + early)} of ${countText(requests)} lines (${share})`;
@@ -185,10 +195,10 @@ export interface Tile {
   readonly name: string;
 }
 
-/** Costs from here on are abbreviated in tiles. */
+/** Tiles abbreviate costs from this size on. */
 const LARGE_COST = 10_000_000;
 
-/** Returns the tile of a cost. A large cost is abbreviated, with the full number below. */
+/** Returns a tile with a cost. A large cost is abbreviated, with the full number below it. */
 export const costTile = (id: string, cost: number, name: string): Tile =>
   cost < LARGE_COST
     ? { id, value: countText(cost), name }
@@ -211,7 +221,10 @@ export interface Column {
 /** Maximum number of rows of a table. */
 export const MAX_ROWS = 60;
 
-/** A phone has no room for more columns: it shows each row as a block, with the headings. */
+/**
+ * Tables with more columns do not fit on a phone. A phone shows each of their rows as a block, with
+ * the headings.
+ */
 const MAX_PHONE_COLUMNS = 6;
 
 export function table(
@@ -237,7 +250,7 @@ export function table(
   return html`${tag('div', { class: 'scroll' }, whole)}${more}`;
 }
 
-/** Untrusted names are truncated to this length. */
+/** Names of clients, policies and routes are truncated to this length. */
 const MAX_NAME_LENGTH = 80;
 
 export const nameText = (name: string, most = MAX_NAME_LENGTH): string =>

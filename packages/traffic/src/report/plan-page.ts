@@ -136,14 +136,16 @@ function policyPart(policies: readonly PolicyReport[], hasCosts: boolean): Html 
 }
 
 const MAX_NAMED = 3;
-/** Longer paths are truncated, so that the rows of a table stay low. */
+/** Longer names are truncated, so that the rows of a table stay low. */
 const MAX_LISTED_LENGTH = 40;
 
-/** Lists counts. A count is a lower bound, with ≥, if details of the client were dropped. */
-function named(all: readonly NamedCount[], isWhole: boolean): Part {
+/**
+ * Lists counts by name. If details of the client were dropped, each count is a lower bound, with ≥.
+ */
+function countList(all: readonly NamedCount[], isComplete: boolean): Part {
   const shown = all.slice(0, MAX_NAMED);
   const left = all.length - shown.length;
-  const amount = (each: NamedCount): string => `${isWhole ? '' : '≥ '}${countText(each.count)}`;
+  const amount = (each: NamedCount): string => `${isComplete ? '' : '≥ '}${countText(each.count)}`;
   return [
     shown.map((each) =>
       tag('div', {}, nameText(each.name, MAX_LISTED_LENGTH), ' ', soft(amount(each))),
@@ -163,7 +165,7 @@ const CLIENT_COLUMNS = [
   { heading: 'routes', kind: 'name' },
 ] as const;
 
-const isWhole = ({ policies, denied }: ClientReport): boolean =>
+const isComplete = ({ policies, denied }: ClientReport): boolean =>
   policies.reduce((sum, each) => sum + each.count, 0) >= denied;
 
 function clientTable(id: string, clients: readonly ClientReport[]): Html {
@@ -176,8 +178,8 @@ function clientTable(id: string, clients: readonly ClientReport[]): Html {
     countText(each.denied),
     percentText(each.denied, each.requests),
     dateTimeText(each.firstMs),
-    named(each.policies, isWhole(each)),
-    named(each.routes, isWhole(each)),
+    countList(each.policies, isComplete(each)),
+    countList(each.routes, isComplete(each)),
   ]);
   return table(id, CLIENT_COLUMNS, rows);
 }
@@ -199,7 +201,10 @@ function routePart({ topRoutes, denied }: PlanResult): Html {
   return part('Denied routes', undefined, table('routes', columns, rows));
 }
 
-/** Returns ` 20 of 1,234 are listed.` if the list is incomplete, otherwise an empty string. */
+/**
+ * Returns a text such as ` 20 of 1,234 are listed.` if the list is incomplete, otherwise an empty
+ * text.
+ */
 const listed = (clients: readonly ClientReport[], impact: Impact): string =>
   clients.length < impact.clients
     ? ` ${countText(clients.length)} of ${countText(impact.clients)} are listed.`

@@ -8,7 +8,7 @@ import { Html, type Part, shape, tag } from './html.ts';
 
 /** Default height of a plot, in pixels. */
 export const PLOT = 168;
-/** Space above the plot, for the number of the highest line. */
+/** Space above the plot, for the number at the highest line. */
 export const TOP = 16;
 /** Space below the plot, for the labels. */
 export const AXIS = 22;
@@ -16,19 +16,22 @@ export const AXIS = 22;
 export const number = (value: number): string => String(Number(value.toFixed(3)));
 export const across = (part: number): string => `${number(100 * part)}%`;
 
-/** Returns an SVG path without escaping or truncation, because the steps have no user text. */
+/**
+ * Returns the data of an SVG path. It is not escaped or truncated, because it contains no untrusted
+ * text.
+ */
 export const pathData = (steps: readonly string[]): Html => new Html(steps.join(''));
 
 const ROUND = [1, 2, 3, 4, 5, 6, 8, 10];
 
-/** Rounds up to a digit followed by zeros, for the end of a scale. */
+/** Returns the end of a scale: rounds up to one digit followed by zeros. */
 export function niceEnd(most: number): number {
   if (most <= 1) return 1;
   const power = 10 ** Math.floor(Math.log10(most));
   return ROUND.map((each) => each * power).find((each) => each >= most)!;
 }
 
-export type SeriesClass = 'allowed' | 'denied' | 'shadow' | 'current' | 'gone';
+export type SeriesClass = 'allowed' | 'denied' | 'shadow' | 'current' | 'expired';
 
 /** Returns a legend with a sample of each series. */
 export const legend = (all: readonly (readonly [SeriesClass, string])[]): Html =>
@@ -44,10 +47,13 @@ export const legend = (all: readonly (readonly [SeriesClass, string])[]): Html =
     }),
   );
 
-/** Returns the positions of grid lines. An odd number has no line at its half. */
+/**
+ * Returns the positions of the grid lines, as parts of the height. If `end` is odd, there is no
+ * line at half the height, because its number would not be whole.
+ */
 const partsOf = (end: number): readonly number[] => (end % 2 === 0 ? [0.5, 1] : [1]);
 
-/** Draws horizontal lines at half and full height, and the base line. */
+/** Draws the horizontal grid lines and the base line. */
 export function gridLines(end: number, height: number, top = TOP): Part {
   const line = (css: string, y: number): Html =>
     shape('line', { class: css, x2: '100%', y1: number(y), y2: number(y) });
@@ -55,7 +61,7 @@ export function gridLines(end: number, height: number, top = TOP): Part {
   return [lines, line('edge', top + height)];
 }
 
-/** Draws the numbers left of the plot, in space that the class `chart` reserves. */
+/** Draws the numbers of the grid lines left of the plot, in the margin of the class `chart`. */
 export const gridNumbers = (end: number, height: number, top = TOP): Part =>
   partsOf(end).map((part) => {
     const y = number(top + height * (1 - part) + 4);
@@ -64,7 +70,7 @@ export const gridNumbers = (end: number, height: number, top = TOP): Part =>
 
 const DAY_MS = 86_400_000;
 
-/** Steps between time labels that are round on a clock. */
+/** Possible steps between time labels: round numbers of seconds, minutes, hours and days. */
 const STEPS_MS = [
   ...[1, 2, 5, 10, 20, 50, 100, 200, 500],
   ...[1, 2, 5, 10, 15, 20, 30].map((seconds) => 1000 * seconds),
@@ -73,7 +79,10 @@ const STEPS_MS = [
   ...[1, 2, 7, 14, 28, 91, 182, 364].map((days) => DAY_MS * days),
 ];
 
-/** Returns the positions of the time labels. Few fit on a phone, and fewer if they have dates. */
+/**
+ * Returns the positions of the time labels, as parts of the width. More than 4 labels, or 3 with
+ * dates, do not fit on a phone.
+ */
 function marksOf(startMs: number, lineMs: number): readonly number[] {
   const most = lineMs > DAY_MS ? 3 : 4;
   const placesOf = (stepMs: number): readonly number[] => {

@@ -76,7 +76,7 @@ svg .good { fill: var(--good); }
 .allowed { fill: var(--allowed); }
 .denied { fill: var(--denied); }
 .shadow { fill: var(--shadow); }
-.gone { fill: var(--allowed); fill-opacity: .38; }
+.expired { fill: var(--allowed); fill-opacity: .38; }
 .zone { fill: var(--allowed); }
 .track { fill: var(--line); }
 .hit { fill: transparent; }

@@ -16,7 +16,7 @@ import {
   tiles,
 } from './page.ts';
 
-const deniedBy = ({ proposed, limits }: WindowReport): number =>
+const clientsDenied = ({ proposed, limits }: WindowReport): number =>
   limits.find(({ limit }) => limit === proposed)?.clients ?? 0;
 
 const LIMIT_COLUMNS = [
@@ -27,7 +27,7 @@ const LIMIT_COLUMNS = [
   { heading: 'share', kind: 'number' },
 ] as const;
 
-/** Columns for a log with costs. The headings are shorter, because there is one more column. */
+/** Columns for a log with costs. Some headings are shorter, because there is one more column. */
 const COST_COLUMNS = [
   ...LIMIT_COLUMNS.slice(0, 3),
   { heading: 'requests', kind: 'number' },
@@ -71,8 +71,8 @@ function overviewPart({ windows, clients, costs }: SuggestResult): Html {
     countText(each.peak),
     countText(each.knee),
     tag('b', {}, countText(each.proposed)),
-    countText(deniedBy(each)),
-    percentText(deniedBy(each), clients),
+    countText(clientsDenied(each)),
+    percentText(clientsDenied(each), clients),
   ]);
   const columns = [
     { heading: 'window' },
@@ -90,7 +90,7 @@ function overviewPart({ windows, clients, costs }: SuggestResult): Html {
   return part('All windows', remark, table('windows', columns, rows));
 }
 
-const folded = (window: WindowReport): Html => {
+const collapsedPart = (window: WindowReport): Html => {
   const { proposed: limit, windowMs } = window;
   const title = tag('summary', {}, limitText({ limit, windowMs }));
   return tag('details', {}, title, windowBody(window));
@@ -118,7 +118,7 @@ export function suggestPage(result: SuggestResult, extras: ReportExtras): string
   const { windows, proposed, clients, requests, leftOutMs, costs } = result;
   const chosen = windows.find(({ windowMs }) => windowMs === proposed.windowMs) ?? windows[0];
   const others = windows.filter((each) => each !== chosen);
-  const deniedClients = `${countText(deniedBy(chosen))} of ${counted(clients, 'client')}`;
+  const deniedClients = `${countText(clientsDenied(chosen))} of ${counted(clients, 'client')}`;
   const curve =
     'Clients that each limit would deny at least once (vertical), by limit (horizontal, ' +
     'logarithmic scale).';
@@ -151,7 +151,7 @@ export function suggestPage(result: SuggestResult, extras: ReportExtras): string
       ]),
       part(`Limit per ${windowText(chosen.windowMs)}`, remark, windowBody(chosen)),
       overviewPart(result),
-      others.length > 0 && part('Other windows', undefined, others.map(folded)),
+      others.length > 0 && part('Other windows', undefined, others.map(collapsedPart)),
       leftOutMs.length > 0 &&
         note(`Windows omitted because of memory: ${leftOutMs.map(windowText).join(', ')}.`),
       extras.policy !== undefined && filePart(extras.policy),

@@ -1,4 +1,4 @@
-/** Draws a chart of stacked columns over time, with tooltips. */
+/** Draws a chart of stacked columns over time, with a tooltip for each column. */
 
 import { dateTimeText, windowText } from '../format.ts';
 import type { TimelineData } from '../replay/timeline.ts';
@@ -31,7 +31,7 @@ export interface TimeChart<Series extends string> {
   readonly data: TimelineData<Series>;
   /** Layers of a column, bottom first. */
   readonly layers: readonly Layer<Series>[];
-  /** Returns the value of a line over the columns. */
+  /** Returns the value of the line that is drawn over the columns. */
   readonly line?: (counts: Counts<Series>) => number;
   readonly tooltip: (counts: Counts<Series>) => string;
   readonly height?: number;
@@ -97,7 +97,7 @@ function column<Series extends string>(
   return tag('g', {}, tag('title', {}, text), hit, parts);
 }
 
-/** Draws a step line in a nested SVG that stretches to the width of the columns. */
+/** Draws a step line in a nested SVG element that is stretched to the width of the columns. */
 function stepLine(values: readonly number[], end: number, height: number): Html {
   const steps = values.map((value, at) => {
     const y = number(height * (1 - value / end));

@@ -1,6 +1,7 @@
 /**
- * Draws the window of an algorithm. Each request is a tick, whose height is the number or the cost
- * of requests at that time. The time that counts is shaded.
+ * Draws the requests of a key in and around the window of its algorithm. A tick stands for the
+ * requests at one time, and its height for their number or cost. The time ranges that count against
+ * the limit are shaded.
  */
 
 import { countText, percentText, timeTextBeside } from '../format.ts';
@@ -12,7 +13,7 @@ import { AXIS, across, number, type SeriesClass, timeMarks } from './scale.ts';
 interface Zone {
   readonly fromMs: number;
   readonly toMs: number;
-  /** Share of the cost in this range that counts, from 0 to 1. */
+  /** Part of the cost in this range that counts against the limit, from 0 to 1. */
   readonly weight: number;
   readonly name?: string;
 }
@@ -27,11 +28,14 @@ interface Scene {
   readonly toMs: number;
   readonly zones: readonly Zone[];
   readonly marks: readonly Mark[];
-  /** Returns true if an admission at that time still counts. */
+  /** Returns true if a request admitted at that time still counts against the limit. */
   readonly counts: (timeMs: number) => boolean;
 }
 
-/** Time shown before the window, as a share of the window. A quarter of it is shown after. */
+/**
+ * Time shown before the window, as a part of the window. A quarter of this time is shown after the
+ * window.
+ */
 const SHARE_BEFORE = 0.2;
 
 function sceneOf(explained: Explanation): Scene {
@@ -74,10 +78,13 @@ interface Tick {
   denied: number;
 }
 
-/** If there are more ticks, ticks are merged, because they would overlap. */
+/** If there are more ticks, adjacent ticks are merged, because they would overlap. */
 const MAX_TICKS = 600;
 
-/** Returns the requests by time. For a running service, only the entries of the key are known. */
+/**
+ * Returns the requests, grouped by time. If the explanation is from a running service, it has no
+ * requests but only the entries of the key.
+ */
 function ticksOf({ requests, entries, atMs }: Explanation, { fromMs, toMs }: Scene): Tick[] {
   const known = entries.map((each) => ({ timeMs: Math.min(each.atMs, atMs), cost: each.cost }));
   const all =
@@ -132,7 +139,7 @@ export function windowPicture(explained: Explanation): Html {
       height > 0 &&
       shape('rect', { class: css, x, y: number(y), width: TICK, height: number(height) });
     const up = tall(tick.admitted, ADMITTED);
-    const css = scene.counts(tick.timeMs) ? 'allowed' : 'gone';
+    const css = scene.counts(tick.timeMs) ? 'allowed' : 'expired';
     return tag(
       'svg',
       { x: across(place(tick.timeMs)), overflow: 'visible' },

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { curveOf, deniedBy, kneeOf, roundedUp, thinned } from '../../src/replay/knee.ts';
+import { clientsDeniedBy, curveOf, kneeOf, roundUp, sampleCurve } from '../../src/replay/knee.ts';
 import { HEAD_ROOM, Suggester, type SuggestOptions } from '../../src/replay/suggest.ts';
 import { bruteForce } from './brute-force.ts';
 import { entriesOf, type MadeRequest, madeTraffic } from './traffic.ts';
@@ -101,12 +101,12 @@ describe('the knee of a curve', () => {
     const [low, high] = [many[0], many[4999]];
     const line = (limit: number): number =>
       5000 * (1 - Math.log(limit / low) / Math.log(high / low));
-    const below = (limit: number): number => line(limit) - deniedBy(many, limit);
+    const below = (limit: number): number => line(limit) - clientsDeniedBy(many, limit);
     const farthest = many.reduce((best, each) => (below(each) > below(best) ? each : best), low);
     expect(curveOf(many).length).toBeGreaterThan(240);
-    expect(thinned(curveOf(many)).length).toBeLessThanOrEqual(240);
+    expect(sampleCurve(curveOf(many)).length).toBeLessThanOrEqual(240);
     expect(kneeOf(curveOf(many), 5000)).toBe(farthest);
-    expect(kneeOf(thinned(curveOf(many)), 5000)).not.toBe(farthest);
+    expect(kneeOf(sampleCurve(curveOf(many)), 5000)).not.toBe(farthest);
   });
 
   test('the knee of equal clients is their peak', () => {
@@ -116,20 +116,20 @@ describe('the knee of a curve', () => {
 
   test('a limit denies the clients with a peak above it', () => {
     const sorted = peaks([1, 4], [5, 3], [9, 2]);
-    expect([0, 1, 4, 5, 8, 9, 10].map((limit) => deniedBy(sorted, limit))).toEqual([
+    expect([0, 1, 4, 5, 8, 9, 10].map((limit) => clientsDeniedBy(sorted, limit))).toEqual([
       9, 5, 5, 2, 2, 0, 0,
     ]);
   });
 
   test('a shortened curve keeps its first and last point', () => {
     const many = Uint32Array.from({ length: 5000 }, (_, at) => at + 1);
-    const curve = thinned(curveOf(many));
+    const curve = sampleCurve(curveOf(many));
     expect(curve.length).toBeLessThanOrEqual(240);
     expect([curve[0].limit, curve.at(-1)]).toEqual([1, { limit: 5000, clients: 0 }]);
   });
 
   test('limits are rounded up to round numbers', () => {
-    expect([1, 2, 7, 11, 13, 16, 26, 31, 61, 81, 100, 101, 1234].map(roundedUp)).toEqual([
+    expect([1, 2, 7, 11, 13, 16, 26, 31, 61, 81, 100, 101, 1234].map(roundUp)).toEqual([
       1, 2, 8, 12, 15, 20, 30, 40, 80, 100, 100, 120, 1500,
     ]);
   });

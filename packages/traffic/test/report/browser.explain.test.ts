@@ -48,11 +48,11 @@ describe('the report of an explanation', () => {
     for (const [at, { timeMs, allowed }] of shown.entries()) {
       expect(Math.abs(ticks[at].at - placeOf(timeMs))).toBeLessThan(1);
       const counts = timeMs > atMs - windowMs;
-      expect(ticks[at].css).toEqual([allowed ? (counts ? 'allowed' : 'gone') : 'denied']);
+      expect(ticks[at].css).toEqual([allowed ? (counts ? 'allowed' : 'expired') : 'denied']);
       expect(ticks[at].title).toContain(allowed ? '1 admitted' : '1 denied');
     }
     expect(new Set(ticks.flatMap(({ css }) => css))).toEqual(
-      new Set(['allowed', 'gone', 'denied']),
+      new Set(['allowed', 'expired', 'denied']),
     );
   });
 

@@ -5,7 +5,7 @@ import { describe, expect, test } from 'vitest';
 import { percentText } from '../../src/format.ts';
 import { algorithmPicture, COMPARED, Comparison, generateTraffic } from '../../src/index.ts';
 import { adversaryOf } from '../../src/replay/adversary.ts';
-import { playGreedy } from '../../src/report/algorithm-picture.ts';
+import { simulateGreedyClient } from '../../src/report/algorithm-picture.ts';
 
 const folder = new URL('../../../../docs/algorithms/', import.meta.url);
 const read = (name: string): string => readFileSync(new URL(name, folder), 'utf8');
@@ -20,7 +20,7 @@ describe.each(COMPARED)('the documentation page of %s', (algorithm) => {
   });
 
   test('the alt text agrees with the picture', () => {
-    const most = Math.max(...playGreedy(algorithm).map(({ inWindow }) => inWindow));
+    const most = Math.max(...simulateGreedyClient(algorithm).map(({ inWindow }) => inWindow));
     expect(picture).toContain(`>${algorithm}: at most ${most} in a minute, `);
     const [altText] = /^!\[.*\]/m.exec(page)!;
     expect(altText).toContain(String(most));
