@@ -7,7 +7,7 @@ import { type Environment, Failure, visible } from './output.ts';
 
 export const DEFAULT_URL = 'http://127.0.0.1:8080';
 const TIMEOUT_MS = 10_000;
-/** Error codes of a TLS handshake with a server that does not speak TLS. */
+/** Error codes of a TLS handshake with a server that does not support TLS. */
 const NO_TLS = /^(?:EPROTO|ERR_SSL_WRONG_VERSION_NUMBER|ERR_SSL_PACKET_LENGTH_TOO_LONG)$/;
 
 /** Options of all commands that call a service. */
@@ -54,9 +54,12 @@ export class Client {
     return this.#url;
   }
 
-  /** Resolves to a JSON response. Throws a `Failure` for a problem document or anything else. */
+  /**
+   * Sends a request. Resolves to the response if it has JSON. Throws a `Failure` for a problem
+   * document and for any other response.
+   */
   async request(method: string, path: string, body?: unknown): Promise<ServiceResponse> {
-    const response = await this.#checked(method, path, body);
+    const response = await this.#sendAndCheck(method, path, body);
     const isJson = response.headers['content-type']?.startsWith('application/json');
     if (isJson && response.body !== undefined) return response;
     throw this.#unexpected(response);
@@ -64,14 +67,14 @@ export class Client {
 
   /** Resolves to the body of a plain text response, such as metrics. */
   async requestText(path: string): Promise<string> {
-    const response = await this.#checked('GET', path, undefined);
+    const response = await this.#sendAndCheck('GET', path, undefined);
     if (response.status === 200 && response.headers['content-type']?.startsWith('text/plain')) {
       return response.text;
     }
     throw this.#unexpected(response);
   }
 
-  async #checked(method: string, path: string, body: unknown): Promise<ServiceResponse> {
+  async #sendAndCheck(method: string, path: string, body: unknown): Promise<ServiceResponse> {
     const response = await this.#send(method, path, body).catch((error) => {
       throw this.#unreachable(error);
     });
@@ -83,7 +86,10 @@ export class Client {
     return response;
   }
 
-  /** A proxy may serve Sluice under a path, so a path in the URL is an error only after a 404. */
+  /**
+   * True if the URL has a path. A proxy may serve Sluice under a path, so the path is reported as
+   * an error only after a 404.
+   */
   get #hasPath(): boolean {
     return new URL(this.#url).pathname !== '/';
   }
@@ -104,7 +110,10 @@ export class Client {
     );
   }
 
-  /** Sends a request without `fetch`, which never settles if a connection ends with no response. */
+  /**
+   * Sends a request. Does not use `fetch`, whose promise never settles if the connection ends
+   * without a response.
+   */
   #send(method: string, path: string, body: unknown): Promise<ServiceResponse> {
     const headers: Record<string, string> = {};
     if (this.#token !== undefined) headers.authorization = `Bearer ${headerValue(this.#token)}`;
@@ -143,7 +152,10 @@ export class Client {
   }
 }
 
-/** Encodes a path segment. URLs drop `.` and `..`, even if encoded, so these are rejected. */
+/**
+ * Encodes a path segment. Throws for `.` and `..`, because URL parsers remove them, even if they
+ * are encoded.
+ */
 export function pathSegment(text: string): string {
   if (!/^\.{0,2}$/.test(text)) return encodeURIComponent(text);
   throw new Failure(`Expected a name other than \`.\` and \`..\`, got \`${text}\``);
@@ -153,7 +165,7 @@ async function readResponse(message: IncomingMessage): Promise<ServiceResponse> 
   let text = '';
   for await (const piece of message.setEncoding('utf8')) text += piece;
   const { statusCode = 0, statusMessage = '', headers } = message;
-  return { status: statusCode, statusText: statusMessage, headers, text, body: parsed(text) };
+  return { status: statusCode, statusText: statusMessage, headers, text, body: parseJson(text) };
 }
 
 function urlOf(given: string): string {
@@ -180,10 +192,10 @@ function tokenOf(
   }
 }
 
-/** Returns `text` with one character per UTF-8 byte, because Node writes headers as latin1. */
+/** Returns `text` with one character per UTF-8 byte, because Node.js writes headers as latin1. */
 const headerValue = (text: string): string => Buffer.from(text).toString('latin1');
 
-function parsed(text: string): unknown {
+function parseJson(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch {

@@ -9,19 +9,20 @@ export interface Context {
 
 export interface Command {
   options(): readonly Option[];
-  /** Values of the first argument, for completion. */
+  /** Possible values of the first argument, for completion scripts. */
   readonly values?: readonly string[];
   /** Help text below the options. */
   readonly epilogue?: string;
   run(context: Context, args: readonly unknown[], options: object): Promise<ExitCode>;
 }
 
-/** A row of the table of commands. `load` imports the command only when it runs, to start fast. */
+/** A row of the table of commands. */
 export interface CommandRow {
-  /** `check <policy> <key>` */
+  /** Name and arguments, such as `check <policy> <key>`. */
   readonly usage: string;
   readonly summary: string;
   /** Descriptions by argument name. */
   readonly arguments?: Readonly<Record<string, string>>;
+  /** Imports the module of the command. Called only if needed, so that `sluice` starts fast. */
   load(): Promise<Command>;
 }

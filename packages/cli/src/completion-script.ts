@@ -10,7 +10,7 @@ export type ArgumentValues = Readonly<Record<string, readonly string[]>>;
 interface Flag {
   readonly names: readonly string[];
   readonly help: string;
-  /** The allowed values: undefined if the flag takes no value, empty if it takes any value. */
+  /** The allowed values. Undefined if the flag takes no value; empty if it takes any value. */
   readonly values: readonly string[] | undefined;
   readonly isFile: boolean;
 }
@@ -20,7 +20,7 @@ interface Entry {
   readonly help: string;
   readonly flags: readonly Flag[];
   readonly values: readonly string[];
-  /** Whether the arguments are files. */
+  /** True if the arguments are files. */
   readonly takesFiles: boolean;
 }
 

@@ -26,7 +26,7 @@ export function decisionOf({ status, body }: ServiceResponse): DecisionBody {
   throw new Failure(`Expected a decision from the service, got another response (${status})`);
 }
 
-/** Returns `allowed   99 of 100 remaining, resets in 60 s`. */
+/** Returns a text such as `allowed 99 of 100 remaining, resets in 60 s`. */
 function limitText(limit: LimitBody, paint: Paint): string {
   const { allowed, policy, remaining, retryAfterMs, resetAfterMs, blockedUntilMs } = limit;
   if (!allowed) {
@@ -39,7 +39,10 @@ function limitText(limit: LimitBody, paint: Paint): string {
   return `${paint('green', 'allowed')}   ${left}${reset}`;
 }
 
-/** Returns the decision, the reason if it is degraded, and a line for each shadow limit. */
+/**
+ * Returns a line with the decision, a line with the reason if the decision is degraded, and a line
+ * for each shadow limit.
+ */
 export function decisionLines(decision: DecisionBody, paint: Paint): readonly string[] {
   const { allowed, policy, shadow = [], degraded } = decision;
   const lines: string[] = [];

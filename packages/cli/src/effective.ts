@@ -20,19 +20,19 @@ import type { Environment } from './output.ts';
 export const serverPath = (name: string): string =>
   fileURLToPath(new URL(name, import.meta.resolve('sluice-server/package.json')));
 
-/** Returns the path of the configuration that applies if none is given. */
+/** Returns the path of the example configuration, which is used if no configuration is given. */
 export const examplePath = (): string => serverPath('config/example.yaml');
 
-export interface Effective extends ReadSettings {
+export interface EffectiveConfig extends ReadSettings {
   readonly config: Config;
   /** Configuration files and folders, as given. */
   readonly paths: readonly string[];
-  /** True if no files were given: the example configuration applies. */
+  /** True if no files were given, so that the example configuration is used. */
   readonly isExample: boolean;
   readonly warnings: readonly string[];
 }
 
-/** All problems of the configuration files and the settings. */
+/** Thrown with all problems of the configuration files and of the settings. */
 export class Problems extends Error {
   constructor(
     readonly ofFiles: readonly ConfigProblem[],
@@ -43,10 +43,13 @@ export class Problems extends Error {
 }
 
 /**
- * Loads the configuration files and reads the settings. Throws `Problems` with all problems: those
- * in a file do not hide those of a flag.
+ * Loads the configuration files and reads the settings. If either is invalid, throws `Problems`
+ * with the problems of both.
  */
-export async function effective(flags: Flags, environment: Environment): Promise<Effective> {
+export async function loadEffective(
+  flags: Flags,
+  environment: Environment,
+): Promise<EffectiveConfig> {
   const given = flags.config ?? (environment[variableOf('config')] || undefined);
   const isExample = given === undefined;
   const paths = isExample ? [examplePath()] : SETTINGS.config.read(given);
@@ -59,14 +62,17 @@ export async function effective(flags: Flags, environment: Environment): Promise
       Array.isArray(read) ? read : [],
     );
   }
-  const warnings = misspelt(environment);
+  const warnings = misspeltWarnings(environment);
   return { ...(read as ReadSettings), config, paths, isExample, warnings };
 }
 
-type Loaded = { readonly config: Config } | { readonly problems: readonly ConfigProblem[] };
+type LoadResult = { readonly config: Config } | { readonly problems: readonly ConfigProblem[] };
 
-/** Loads the files. Returns no problems if `paths` is empty, because `config` is then invalid. */
-async function load(paths: readonly string[]): Promise<Loaded> {
+/**
+ * Loads the files. If `paths` is empty, returns no problems: the setting `config` is then invalid,
+ * which `readOrProblems` reports.
+ */
+async function load(paths: readonly string[]): Promise<LoadResult> {
   if (paths.length === 0) return { problems: [] };
   try {
     return { config: await loadConfig(paths) };
@@ -94,10 +100,10 @@ const OTHER_VARIABLES = ['SLUICE_URL'];
 const withoutPrefix = (name: string): string => name.slice(PREFIX.length);
 
 /**
- * Returns warnings about variables that look like misspelt settings. They are no errors, because
- * Kubernetes sets variables such as SLUICE_PORT for a service named sluice.
+ * Returns warnings about environment variables that look like misspelt settings. They are not
+ * errors, because Kubernetes sets variables such as SLUICE_PORT if a service is named sluice.
  */
-function misspelt(environment: Environment): readonly string[] {
+function misspeltWarnings(environment: Environment): readonly string[] {
   const known = [...SETTING_NAMES.map(variableOf), ...OTHER_VARIABLES].map(withoutPrefix);
   return Object.keys(environment)
     .filter((name) => name.startsWith(PREFIX) && !known.includes(withoutPrefix(name)))

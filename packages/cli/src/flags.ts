@@ -9,7 +9,7 @@ const optionOf = (name: SettingName): Option =>
 
 export const settingOptions = (): readonly Option[] => SETTING_NAMES.map(optionOf);
 
-/** Returns the given flags by setting name. */
+/** Returns the values of the given flags by setting name. */
 export function flagsOf(options: Readonly<Record<string, unknown>>): Flags {
   const given = SETTING_NAMES.map((name) => [name, options[optionOf(name).attributeName()]]);
   return Object.fromEntries(given.filter(([, value]) => value !== undefined));

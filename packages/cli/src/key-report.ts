@@ -24,11 +24,11 @@ export interface KeyReport {
   readonly used: number;
   readonly remaining: number;
   readonly resetAfterMs: number;
-  /** Entries, oldest first. The service omits the oldest if there are too many. */
+  /** Entries, oldest first. If there are too many, the service omits the oldest. */
   readonly entries: readonly Entry[];
-  /** Number of entries that count, listed or not. */
+  /** Number of all entries that count, including those that `entries` omits. */
   readonly entryCount?: number;
-  /** Concurrency limits: those that expire first at the beginning. */
+  /** Holds of a concurrency limit, in order of expiry. */
   readonly holds?: readonly Hold[];
   readonly blockedUntilMs?: number;
   readonly atMs: number;
@@ -67,7 +67,7 @@ export function keyLines(report: KeyReport, paint: Paint): readonly string[] {
   return entries.length === 0 ? lines : [...lines, '', ...entryLines(report, paint)];
 }
 
-/** Lists the holds that expire last, newest first. */
+/** Lists up to 10 holds, the last to expire first. */
 function holdLines(holds: readonly Hold[], nowMs: number, paint: Paint): readonly string[] {
   if (holds.length === 0) return [];
   const rows = holds
@@ -87,8 +87,8 @@ function holdLines(holds: readonly Hold[], nowMs: number, paint: Paint): readonl
 }
 
 /**
- * Returns the time on the service's clock. A log resets when its newest entry leaves the window, so
- * the time follows from that entry and `resetAfterMs`.
+ * Returns the current time of the service's clock. A sliding log resets when its newest entry
+ * leaves the window, so the current time is the end of that window minus `resetAfterMs`.
  */
 const nowOf = ({ entries, windowMs, resetAfterMs }: KeyReport): number =>
   entries[entries.length - 1].atMs + windowMs - resetAfterMs;
@@ -119,7 +119,10 @@ function entryLines(report: KeyReport, paint: Paint): readonly string[] {
   return more > 0 ? [...lines, paint('dim', `and ${countText(more)} older`)] : lines;
 }
 
-/** Draws the cost of each part of the window as a column. */
+/**
+ * Draws the window as a row of columns. The height of a column is the cost in that part of the
+ * window.
+ */
 function timeline(entries: readonly Entry[], nowMs: number, windowMs: number): string {
   const costs = new Array<number>(LINE_COLUMNS).fill(0);
   for (const { atMs, cost } of entries) {

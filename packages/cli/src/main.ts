@@ -1,4 +1,4 @@
-/** Entry point: runs the command that the process arguments name. */
+/** Entry point: runs the command given by the process arguments. */
 import { Output } from './output.ts';
 import { runProgram } from './program.ts';
 

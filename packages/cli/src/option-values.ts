@@ -14,21 +14,23 @@ export const integerValue =
     throw new InvalidArgumentError(`Expected an integer ${range}.`);
   };
 
-/** Parses `250ms`, `10s`, `5min`, `1h`, `1d` or `2week` to milliseconds. */
+/**
+ * Parses a duration such as `250ms`, `10s`, `5min`, `1h`, `1d` or `2week`. Returns milliseconds.
+ */
 export function durationValue(text: string): number {
   const ms = durationMs(text);
   if (ms >= 1 && ms <= MAX_WINDOW_MS) return ms;
   throw new InvalidArgumentError('Expected a duration such as 500ms, 10s or 5m.');
 }
 
-/** Parses a time such as `2026-01-31T12:00:00Z` to milliseconds since the epoch. */
+/** Parses a time such as `2026-01-31T12:00:00Z`. Returns milliseconds since the epoch. */
 export function timeValue(text: string): number {
   const timeMs = readTime(text);
   if (timeMs !== undefined) return timeMs;
   throw new InvalidArgumentError('Expected a time such as 2026-01-31T12:00:00Z.');
 }
 
-/** Parses a limit such as `100/1m`. `name` is what the error message calls it. */
+/** Parses a limit such as `100/1m`. The error message starts with `Expected` and `name`. */
 export function limitValue(
   text: string,
   name = '--limit to be a limit',

@@ -4,13 +4,13 @@ import type { Writable } from 'node:stream';
 export { visible } from 'sluice-traffic/format';
 
 export const EXIT_OK = 0;
-/** Denied, or invalid input. */
+/** A request was denied, or the input is invalid. */
 export const EXIT_DENIED = 1;
-/** Usage error, or service unreachable. */
+/** The command was used incorrectly, or the service is unreachable. */
 export const EXIT_ERROR = 2;
 export type ExitCode = typeof EXIT_OK | typeof EXIT_DENIED | typeof EXIT_ERROR;
 
-/** An expected error: its message is printed, and the command exits with its code. */
+/** An expected error. The program prints its message without a stack, and exits with its code. */
 export class Failure extends Error {
   constructor(
     message: string,
@@ -27,14 +27,17 @@ type Stream = Writable & {
   readonly rows?: number;
 };
 
-/** Size of terminals that do not report it. */
+/** Assumed size of a terminal that does not report its size. */
 const DEFAULT_SIZE = { columns: 80, rows: 24 };
 
 const COLOURS = { green: '32', red: '31', yellow: '33', bold: '1', dim: '2' } as const;
 export type Colour = keyof typeof COLOURS;
 export type Paint = (colour: Colour, text: string) => string;
 
-/** A non-empty `NO_COLOR` disables colours. `FORCE_COLOR` enables them unless 0 or false. */
+/**
+ * Returns true if the stream gets colours. A non-empty `NO_COLOR` disables them. `FORCE_COLOR`
+ * enables them, unless it is `0` or `false`.
+ */
 function hasColours(stream: Stream, { NO_COLOR, FORCE_COLOR }: Environment): boolean {
   if (NO_COLOR) return false;
   if (FORCE_COLOR !== undefined) return FORCE_COLOR !== '0' && FORCE_COLOR !== 'false';
@@ -58,9 +61,9 @@ export class Output {
     this.paintError = painter(hasColours(stderr, environment));
     stdout.on('error', (error: NodeJS.ErrnoException) => {
       this.isClosed = true;
-      // The reader, such as `head`, has read enough.
+      // The reader, such as `head`, has closed the pipe because it needs no more text.
       if (error.code === 'EPIPE' || error.code === 'ECONNRESET') return;
-      // Exit with an error: the result that the exit code stands for was not printed.
+      // Exit with an error, because the result was not printed.
       this.printError(`error: Expected a writable standard output, got ${error.code}`);
       process.exit(EXIT_ERROR);
     });
@@ -86,15 +89,15 @@ export class Output {
     this.#stdout.write(text);
   }
 
-  /** Writes chunks with backpressure, until standard output is closed. */
+  /** Writes chunks with backpressure. Stops if standard output is closed. */
   async writeChunks(pieces: Iterable<string>): Promise<void> {
     const stream = this.#stdout;
     for (const piece of pieces) {
       const hasRoom = stream.write(piece);
-      // A write to a closed pipe reports its error in a later turn of the event loop.
+      // If the pipe is closed, the error of the write is emitted in a later turn of the event loop.
       await new Promise((resolve) => setImmediate(resolve));
       if (!hasRoom && stream.writableNeedDrain && !this.isClosed) {
-        await drained(stream);
+        await waitForDrain(stream);
       }
       if (this.isClosed) return;
     }
@@ -118,8 +121,8 @@ export class Output {
   }
 }
 
-/** Resolves when a stream has drained or is closed. */
-const drained = (stream: Stream): Promise<void> =>
+/** Resolves when the stream has drained or is closed. */
+const waitForDrain = (stream: Stream): Promise<void> =>
   new Promise((resolve) => {
     const settle = (): void => {
       for (const name of ['drain', 'close']) stream.off(name, settle);
@@ -133,7 +136,7 @@ const painter =
   (colour, text) =>
     isOn ? `\u001b[${COLOURS[colour]}m${text}\u001b[0m` : text;
 
-/** Pads the cells of each column to the widest one, except in the last column. */
+/** Joins the cells of each row. Pads the cells of each column except the last to equal width. */
 export function columns(rows: readonly (readonly string[])[]): readonly string[] {
   const widths = (rows[0] ?? []).map((_, at) => Math.max(...rows.map((row) => row[at].length)));
   return rows.map((row) =>

@@ -1,4 +1,4 @@
-/** Waiting that an abort signal ends early, and an abort signal for SIGINT and SIGTERM. */
+/** A pause that an abort signal can end early, and an abort signal for SIGINT and SIGTERM. */
 import { systemClock } from 'sluice';
 
 /** Resolves after `timeMs`, or when the signal aborts. */
@@ -15,7 +15,10 @@ export function pause(timeMs: number, signal: AbortSignal): Promise<void> {
   });
 }
 
-/** Returns a signal that aborts on the first SIGINT or SIGTERM. The next one ends the process. */
+/**
+ * Returns an abort signal that aborts on the first SIGINT or SIGTERM; a second SIGINT or SIGTERM
+ * ends the process. `stop` aborts the signal, and `release` removes the handlers.
+ */
 export function stopSignal(): { readonly signal: AbortSignal; stop(): void; release(): void } {
   const controller = new AbortController();
   const release = (): void => {

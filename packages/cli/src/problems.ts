@@ -3,12 +3,12 @@ import { readFileSync } from 'node:fs';
 import { type ConfigProblem, problemText } from 'sluice-server/configured';
 import { type Paint, visible } from './output.ts';
 
-/** Longer source lines are cut. */
+/** Longer source lines are truncated to this width. */
 const FRAME_COLUMNS = 76;
 
 /**
- * Returns lines such as `limits.yaml:3:14: Expected ...`, after a label such as `error: `. With
- * `frames`, the source line and a caret follow each line.
+ * Returns lines such as `limits.yaml:3:14: Expected ...`, each after a label such as `error: `.
+ * With `frames`, the source line and a caret below the column follow each problem.
  */
 export function problemLines(
   problems: readonly ConfigProblem[],

@@ -1,4 +1,4 @@
-/** The table of commands. Parses the arguments and runs the command that they name. */
+/** The table of commands. Parses the arguments and runs the given command. */
 import { readFileSync } from 'node:fs';
 import { Argument, CommanderError, Help, type Option, Command as Parser } from 'commander';
 import type { CommandRow, Context } from './command.ts';
@@ -116,29 +116,29 @@ function version(): string {
   return JSON.parse(readFileSync(path, 'utf8')).version;
 }
 
-/** Removes the value of an unknown flag from a message, because the value may be a secret. */
+/** Removes the value of an unknown flag from an error message, because it may be a secret. */
 const withoutValue = (text: string): string => text.replace(/('--[^=']+)=[^']*/g, '$1');
 
 const MISSING = /^error: missing required argument/;
 
-const capital = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1);
+const capitalize = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1);
 
-/** Descriptions begin with a capital letter, as those of the settings do. */
+/** Help in which all descriptions begin with a capital letter, like those of the settings. */
 class CapitalHelp extends Help {
   override optionDescription(option: Option): string {
-    return capital(super.optionDescription(option));
+    return capitalize(super.optionDescription(option));
   }
 
   override argumentDescription(argument: Argument): string {
-    return capital(super.argumentDescription(argument));
+    return capitalize(super.argumentDescription(argument));
   }
 
   override subcommandDescription(command: Parser): string {
-    return capital(super.subcommandDescription(command));
+    return capitalize(super.subcommandDescription(command));
   }
 
   override commandDescription(command: Parser): string {
-    return capital(super.commandDescription(command));
+    return capitalize(super.commandDescription(command));
   }
 }
 
@@ -157,7 +157,7 @@ function newParser(name: string, output: Output): Parser {
     .exitOverride();
 }
 
-/** Turns `help nonsense` into `nonsense`, so that the parser reports an unknown command. */
+/** Removes `help` before an unknown command, so that the parser reports the unknown command. */
 function withoutUnknownHelp(words: readonly string[]): readonly string[] {
   const [first, second = 'help'] = words;
   const isKnown =
@@ -166,7 +166,7 @@ function withoutUnknownHelp(words: readonly string[]): readonly string[] {
   return isOther ? words : [second];
 }
 
-/** Runs the command that the arguments name. Resolves to the exit code. */
+/** Runs the command given by the arguments. Resolves to the exit code. */
 export async function runProgram(
   words: readonly string[],
   output: Output,
@@ -191,12 +191,12 @@ export async function runProgram(
     await program.parseAsync([...withoutUnknownHelp(words)], { from: 'user' });
     return exitCode;
   } catch (error) {
-    // The parser has printed its message; exit code 0 means help or the version.
+    // The parser has already printed the message. Its exit code is 0 after help or the version.
     if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT_OK : EXIT_ERROR;
     const isExpected = error instanceof Failure;
     const text = isExpected ? error.message : ((error as Error).stack ?? String(error));
     output.printError(`${output.paintError('red', 'error:')} ${text}`);
-    // An internal error must not look like a denial (1).
+    // An internal error must not exit with 1, which means a denial.
     return isExpected ? error.exitCode : EXIT_ERROR;
   }
 }

@@ -2,7 +2,10 @@
 import { flagOf, listenText, type Settings, variableOf } from 'sluice-server';
 import { EXIT_DENIED, EXIT_ERROR, Failure, visible } from './output.ts';
 
-/** Error codes are found in the message, because errors of workers arrive without their `code`. */
+/**
+ * Finds the error code in the message, because the supervisor receives errors of workers without
+ * `code`.
+ */
 const ADDRESS_CODE = /\b(EADDRINUSE|EACCES|EADDRNOTAVAIL|ENOTFOUND)\b/;
 
 export function startFailure(error: Error, settings: Settings): Failure {

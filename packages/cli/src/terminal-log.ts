@@ -8,14 +8,17 @@ const COLOURS: Readonly<Record<string, Colour>> = {
   info: 'green',
 };
 
-/** Returns `name=value`. Of an error, only the message; the stack is in the JSON log only. */
+/**
+ * Returns a text such as `name=value`. For an error, the value is only the message. The JSON log
+ * also has the stack.
+ */
 function fieldText([name, value]: [string, unknown]): string {
   const isError = typeof value === 'object' && value !== null && 'stack' in value;
   const shown = isError ? (value as unknown as Error).message : value;
   return `${name}=${typeof shown === 'string' ? shown : JSON.stringify(shown)}`;
 }
 
-/** Returns a function that formats a JSON log line. */
+/** Returns a function that converts a JSON log line to a line for a terminal. */
 export function terminalLine({ paint }: Pick<Output, 'paint'>): (line: string) => string {
   return (line) => {
     const { level, time, name: _name, msg, ...fields } = JSON.parse(line);

@@ -1,11 +1,11 @@
-/** Text that `serve` prints on a terminal: the address and a command to try. */
+/** Text that `sluice serve` prints on a terminal: the address and a command to try. */
 import type { Config, Listen } from 'sluice-server';
 import { listenText, storeKind } from 'sluice-server';
 import { counted } from 'sluice-traffic/format';
-import type { Effective } from './effective.ts';
+import type { EffectiveConfig } from './effective.ts';
 
-/** Returns a URL for clients on this machine, also if the service listens on all interfaces. */
-function reachable(url: string, { host, port }: Listen): string {
+/** Returns a URL that works on this machine, also if the service listens on all interfaces. */
+function localUrl(url: string, { host, port }: Listen): string {
   const { protocol } = new URL(url);
   if (host === '0.0.0.0') return `${protocol}//127.0.0.1:${port}`;
   return host === '::' ? `${protocol}//[::1]:${port}` : url;
@@ -15,8 +15,8 @@ function reachable(url: string, { host, port }: Listen): string {
 const quoted = (text: string): string => `'${text.replaceAll("'", "'\\''")}'`;
 
 export function tryLine(url: string, listen: Listen, config: Config): string {
-  const at = reachable(url, listen);
-  // `-k`, because the certificate is probably for a host name, not for this address.
+  const at = localUrl(url, listen);
+  // Add `-k`, because the certificate is probably for a host name, not for this address.
   const curl = url.startsWith('https:') ? 'curl -ik' : 'curl -i';
   const [policy] = config.policies;
   if (policy === undefined) return `${curl} ${quoted(`${at}/healthz`)}`;
@@ -30,7 +30,10 @@ export interface Addresses {
   readonly grpc: Listen | undefined;
 }
 
-export function welcomeLines({ url, http, grpc }: Addresses, found: Effective): readonly string[] {
+export function welcomeLines(
+  { url, http, grpc }: Addresses,
+  found: EffectiveConfig,
+): readonly string[] {
   const { config, settings, isExample } = found;
   const store = storeKind(settings.store).title;
   const what = counted(config.policies.length, 'policy');
@@ -41,7 +44,7 @@ export function welcomeLines({ url, http, grpc }: Addresses, found: Effective): 
     '',
     'Try this a few times:',
     `  ${tryLine(url, http, config)}`,
-    `Dashboard: ${reachable(url, http)}/dashboard/`,
+    `Dashboard: ${localUrl(url, http)}/dashboard/`,
     '',
     'Press Ctrl-C to stop.',
   ];

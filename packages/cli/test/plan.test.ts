@@ -351,5 +351,5 @@ test('reports missing headers of the current policies, and a wrong clock', async
   const args = ['plan', path, '--policy', next, '--against', current];
   const { stdout } = await runSluice(args);
   expect(stdout).toContain('No request in the log has x-api-key');
-  expect(stdout).toContain('1 line more than a day ahead, replayed at the latest time reached\n');
+  expect(stdout).toContain('1 line more than a day ahead, replayed with an earlier time\n');
 });

@@ -6,7 +6,7 @@ import { SettingsError } from 'sluice-server';
 import { generateTraffic, Timeline, type TimelineData } from 'sluice-traffic';
 import { countText, durationText } from 'sluice-traffic/format';
 import type { Command, Context } from '../command.ts';
-import { BoundaryProof, type BoundaryRun } from '../demo/boundary.ts';
+import { BoundaryDemo, type BoundaryRun } from '../demo/boundary.ts';
 import {
   allowedOf,
   boundaryHeading,
@@ -17,12 +17,12 @@ import {
   summaryLines,
   trafficLines,
 } from '../demo/picture.ts';
-import { CLIENT, COMPARED, startDemoService } from '../demo/service.ts';
+import { CLIENT_LIMIT, COMPARED_LIMIT, startDemoService } from '../demo/service.ts';
 import { Load, type LoadReport } from '../load/load.ts';
 import { durationValue } from '../option-values.ts';
 import { EXIT_DENIED, EXIT_OK, type ExitCode, Failure, type Output } from '../output.ts';
 import { pause, stopSignal } from '../pause.ts';
-import { inPlace } from '../top/screen.ts';
+import { inlineScreen } from '../top/screen.ts';
 import { Progress } from '../traffic/progress.ts';
 import { type PrintOptions, printResult } from '../traffic/report.ts';
 
@@ -44,28 +44,33 @@ interface DemoResult {
   /** Limit of each client. */
   readonly each: { readonly limit: number; readonly windowMs: number };
   readonly deniedClients: LoadReport['denied'];
-  /** True if the first burst was decided before the window boundary and the second after it. */
+  /**
+   * True if the first burst was decided before the window boundary and the second burst after it.
+   */
   readonly isShown: boolean;
-  readonly boundary: readonly (Omit<BoundaryRun, 'retryAtMs'> & typeof COMPARED)[];
+  readonly boundary: readonly (Omit<BoundaryRun, 'retryAtMs'> & typeof COMPARED_LIMIT)[];
   readonly timeline: TimelineData<'allowed' | 'denied'>;
 }
 
 const DEFAULT_MS = 10_000;
 const CLIENTS = 40;
 const REQUESTS_PER_S = 200;
-/** Length of the traffic: longer than any demo. Each request is generated when it is due. */
+/**
+ * Duration of the generated traffic, longer than any demo. Each request is generated only when it
+ * is due.
+ */
 const TRAFFIC_S = 30 * 86_400;
 const FRAME_MS = 100;
 const PLAIN_LINE_MS = 2000;
-/** Interval of status lines with `--keep`. */
+/** Interval of the status lines after the planned duration, with `--keep`. */
 const KEPT_LINE_MS = 60_000;
 const SHOWN_STEPS = 24;
 
-/** The running demo and its counts so far. */
-class Show {
+/** A running demo and its counts so far. */
+class RunningDemo {
   readonly startedMs = systemClock.now();
   readonly load: Load;
-  readonly proof: BoundaryProof;
+  readonly boundary: BoundaryDemo;
   readonly allowed: number[] = [];
   readonly denied: number[] = [];
   readonly timeline = new Timeline(['allowed', 'denied']);
@@ -86,7 +91,7 @@ class Show {
     const target = new URL('/v1/forward-auth', url);
     const onResponse = (_: unknown, status: number): void => this.#count(status === 429);
     this.load = new Load({ url: target, requests, startMs: startedMs, onResponse });
-    this.proof = new BoundaryProof(url, signal);
+    this.boundary = new BoundaryDemo(url, signal);
   }
 
   get elapsedMs(): number {
@@ -99,7 +104,7 @@ class Show {
     (isDenied ? this.denied : this.allowed)[this.allowed.length - 1]++;
   }
 
-  /** Adds a column to the charts for each `STEP_MS` up to now, also if it has no requests. */
+  /** Adds columns to the charts up to the current time, one for each `STEP_MS`. */
   addSteps(): void {
     for (; this.#stepMs <= this.elapsedMs; this.#stepMs += STEP_MS) {
       for (const counts of [this.allowed, this.denied]) {
@@ -111,8 +116,8 @@ class Show {
 }
 
 /** Returns commands that the user can copy while the service runs. */
-function tryLines({ url, load }: Show): readonly string[] {
-  const { policy } = CLIENT;
+function tryLines({ url, load }: RunningDemo): readonly string[] {
+  const { policy } = CLIENT_LIMIT;
   const abuser = load.report().denied[0]?.client ?? 'me';
   return [
     'Try it:',
@@ -134,40 +139,45 @@ const NEXT_LINES = [
 const BUSY = 'The machine was too busy to send the bursts in time: no boundary is shown.';
 
 /** Returns the lines of one frame. */
-function frame(show: Show, output: Output, endMs: number, isKept: boolean): readonly string[] {
+function frame(
+  running: RunningDemo,
+  output: Output,
+  endMs: number,
+  isKept: boolean,
+): readonly string[] {
   const { paint } = output;
-  const leftS = Math.ceil((endMs - show.elapsedMs) / 1000);
+  const leftS = Math.ceil((endMs - running.elapsedMs) / 1000);
   const rest = isKept ? 'Ctrl-C to stop' : leftS > 0 ? `${leftS} s left` : '';
-  const heading = `Sluice listens on ${show.url}`;
-  show.addSteps();
+  const heading = `Sluice listens on ${running.url}`;
+  running.addSteps();
   return [
     `${paint('bold', heading)}${rest.padStart(78 - heading.length)}`,
     '',
     boundaryHeading(),
-    ...boundaryLines(show.proof.state, systemClock.now(), paint),
+    ...boundaryLines(running.boundary.state, systemClock.now(), paint),
     '',
     ...crowdText(CLIENTS).split('\n'),
-    ...trafficLines({ report: show.load.report(), ...show }, paint),
+    ...trafficLines({ report: running.load.report(), ...running }, paint),
   ];
 }
 
 /** Redraws until the demo is over. */
-async function animate(show: Show, output: Output, options: Duration): Promise<void> {
+async function animate(running: RunningDemo, output: Output, options: Duration): Promise<void> {
   const { isKept } = options;
-  const screen = inPlace(output);
+  const screen = inlineScreen(output);
   try {
-    while (!show.signal.aborted && !isOver(show, options)) {
-      const lines = frame(show, output, options.forMs, isKept);
-      screen.draw([...lines, '', ...tryLines(show)]);
-      await pause(FRAME_MS, show.signal);
+    while (!running.signal.aborted && !isOver(running, options)) {
+      const lines = frame(running, output, options.forMs, isKept);
+      screen.draw([...lines, '', ...tryLines(running)]);
+      await pause(FRAME_MS, running.signal);
     }
-    screen.draw(frame(show, output, 0, false));
+    screen.draw(frame(running, output, 0, false));
   } finally {
     screen.close();
   }
 }
 
-/** How long the demo runs. */
+/** The duration of the demo. */
 interface Duration {
   readonly forMs: number;
   /** True if the demo runs until Ctrl-C. */
@@ -180,35 +190,36 @@ function durationOf(options: DemoOptions, isLive: boolean): Duration {
   return { forMs: options.for ?? DEFAULT_MS, isKept };
 }
 
-const isOver = ({ elapsedMs, proof }: Show, { isKept, forMs }: Duration): boolean =>
-  !isKept && elapsedMs >= forMs && proof.state.phase === 'over';
+const isOver = ({ elapsedMs, boundary }: RunningDemo, { isKept, forMs }: Duration): boolean =>
+  !isKept && elapsedMs >= forMs && boundary.state.phase === 'over';
 
-/** Prints status lines, if standard output is not a terminal. */
-async function printStatus(show: Show, output: Output, options: Duration): Promise<void> {
-  output.print(`Sluice listens on ${show.url}, store: memory.`);
+/** Prints status lines until the demo is over, for output that is not a terminal. */
+async function printStatus(running: RunningDemo, output: Output, options: Duration): Promise<void> {
+  output.print(`Sluice listens on ${running.url}, store: memory.`);
   output.print(`\n${boundaryHeading()}\n`);
-  while (!show.signal.aborted && show.proof.state.phase !== 'over') {
-    await pause(FRAME_MS, show.signal);
+  while (!running.signal.aborted && running.boundary.state.phase !== 'over') {
+    await pause(FRAME_MS, running.signal);
   }
-  if (show.signal.aborted) return;
-  for (const line of boundaryLines(show.proof.state, undefined, output.paint)) output.print(line);
+  if (running.signal.aborted) return;
+  for (const line of boundaryLines(running.boundary.state, undefined, output.paint))
+    output.print(line);
   output.print(`\n${crowdText(CLIENTS)}`);
-  printTraffic(show, output);
-  let dueMs = show.elapsedMs + PLAIN_LINE_MS;
-  let isKeptOn = false;
-  while (!show.signal.aborted && !isOver(show, options)) {
-    await pause(FRAME_MS, show.signal);
-    if (options.isKept && !isKeptOn && show.elapsedMs >= options.forMs) {
-      isKeptOn = true;
-      for (const line of ['', ...tryLines(show), 'Press Ctrl-C to stop.']) output.print(line);
+  printTraffic(running, output);
+  let dueMs = running.elapsedMs + PLAIN_LINE_MS;
+  let isPastDuration = false;
+  while (!running.signal.aborted && !isOver(running, options)) {
+    await pause(FRAME_MS, running.signal);
+    if (options.isKept && !isPastDuration && running.elapsedMs >= options.forMs) {
+      isPastDuration = true;
+      for (const line of ['', ...tryLines(running), 'Press Ctrl-C to stop.']) output.print(line);
     }
-    if (show.elapsedMs < dueMs) continue;
-    dueMs = show.elapsedMs + (isKeptOn ? KEPT_LINE_MS : PLAIN_LINE_MS);
-    printTraffic(show, output);
+    if (running.elapsedMs < dueMs) continue;
+    dueMs = running.elapsedMs + (isPastDuration ? KEPT_LINE_MS : PLAIN_LINE_MS);
+    printTraffic(running, output);
   }
 }
 
-function printTraffic({ elapsedMs, load }: Show, output: Output): void {
+function printTraffic({ elapsedMs, load }: RunningDemo, output: Output): void {
   const report = load.report();
   const [allowed, denied] = [allowedOf(report), deniedOf(report)].map(countText);
   const seconds = Math.round(elapsedMs / 1000);
@@ -216,17 +227,17 @@ function printTraffic({ elapsedMs, load }: Show, output: Output): void {
 }
 
 /** Waits until the demo is over, with progress on standard error. */
-async function waitFor(show: Show, output: Output, options: Duration): Promise<void> {
+async function waitFor(running: RunningDemo, output: Output, options: Duration): Promise<void> {
   const progress = new Progress(output);
-  while (!show.signal.aborted && !isOver(show, options)) {
-    const leftMs = Math.max(0, options.forMs - show.elapsedMs);
+  while (!running.signal.aborted && !isOver(running, options)) {
+    const leftMs = Math.max(0, options.forMs - running.elapsedMs);
     progress.show(() => (options.isKept ? 'Ctrl-C to stop' : `${durationText(leftMs)} left`));
-    await pause(FRAME_MS, show.signal);
+    await pause(FRAME_MS, running.signal);
   }
   progress.end();
 }
 
-const resultOf = ({ url, proof, timeline }: Show, report: LoadReport): DemoResult => ({
+const resultOf = ({ url, boundary, timeline }: RunningDemo, report: LoadReport): DemoResult => ({
   kind: 'demo',
   url,
   tookMs: report.tookMs,
@@ -234,10 +245,10 @@ const resultOf = ({ url, proof, timeline }: Show, report: LoadReport): DemoResul
   allowed: allowedOf(report),
   denied: deniedOf(report),
   firstDeniedMs: report.firstDeniedMs,
-  each: { limit: CLIENT.limit, windowMs: CLIENT.windowMs },
+  each: { limit: CLIENT_LIMIT.limit, windowMs: CLIENT_LIMIT.windowMs },
   deniedClients: report.denied,
-  isShown: proof.isShown,
-  boundary: proof.state.runs.map(({ retryAtMs: _, ...run }) => ({ ...COMPARED, ...run })),
+  isShown: boundary.isShown,
+  boundary: boundary.state.runs.map(({ retryAtMs: _, ...run }) => ({ ...COMPARED_LIMIT, ...run })),
   timeline: timeline.data(),
 });
 
@@ -249,21 +260,21 @@ async function run(context: Context, _args: readonly unknown[], given: object): 
   });
   const { signal, stop, release } = stopSignal();
   try {
-    const show = new Show(service.url, signal);
-    const load = show.load.run();
-    const proof = show.proof.run();
+    const running = new RunningDemo(service.url, signal);
+    const load = running.load.run();
+    const bursts = running.boundary.run();
     // `Promise.all` below handles the errors; an earlier rejection must not end the process.
-    for (const each of [load, proof]) each.catch(() => {});
+    for (const each of [load, bursts]) each.catch(() => {});
     const isLive = output.isTerminal && environment.TERM !== 'dumb' && !environment.CI;
     const duration = durationOf(options, isLive);
-    if (options.json) await waitFor(show, output, duration);
-    else if (isLive) await animate(show, output, duration);
-    else await printStatus(show, output, duration);
+    if (options.json) await waitFor(running, output, duration);
+    else if (isLive) await animate(running, output, duration);
+    else await printStatus(running, output, duration);
     const isStopped = signal.aborted;
     stop();
-    show.load.stop();
-    const [report] = await Promise.all([load, proof]);
-    const result = resultOf(show, report);
+    running.load.stop();
+    const [report] = await Promise.all([load, bursts]);
+    const result = resultOf(running, report);
     const isFine = isStopped || isProven(result);
     const busy = isStopped || result.isShown ? [] : [BUSY];
     printResult(output, options, result, () => [
@@ -277,7 +288,10 @@ async function run(context: Context, _args: readonly unknown[], given: object): 
   }
 }
 
-/** Returns whether requests were denied, and sliding-log kept the limit and allowed the retry. */
+/**
+ * Returns true if requests were denied, the bursts were decided on both sides of the boundary, and
+ * sliding-log stayed within the limit and allowed the retry.
+ */
 const isProven = ({ denied, isShown, boundary }: DemoResult): boolean =>
   denied > 0 &&
   isShown &&

@@ -16,7 +16,7 @@ import { limitValue, timeValue } from '../option-values.ts';
 import { EXIT_DENIED, EXIT_OK, type ExitCode, Failure, visible } from '../output.ts';
 import { checkOutputFiles } from '../traffic/atomic-file.ts';
 import { explainLines } from '../traffic/explain-text.ts';
-import { fieldsDeny, headerLines, parsedFields } from '../traffic/header-text.ts';
+import { fieldsDeny, headerLines, parseFields } from '../traffic/header-text.ts';
 import { explainLive } from '../traffic/live.ts';
 import { type LogOptions, logLines, logOptions, readLogs, withLogs } from '../traffic/log.ts';
 import { printResult, type ReportOptions, reportOption, writeReport } from '../traffic/report.ts';
@@ -31,7 +31,7 @@ interface ExplainOptions extends LogOptions, ClientOptions, ReportOptions {
   readonly headers?: readonly string[];
 }
 
-const collected = (text: string, before: readonly string[] = []): readonly string[] => [
+const appendValue = (text: string, before: readonly string[] = []): readonly string[] => [
   ...before,
   text,
 ];
@@ -57,7 +57,7 @@ function missingText(limit: string | undefined, client: string | undefined): str
   return `Expected ${missing.join(' and ')} with a log, got none`;
 }
 
-async function inLog(
+async function explainInLog(
   context: Context,
   paths: readonly string[],
   options: ExplainOptions,
@@ -87,7 +87,7 @@ async function inLog(
   return await printExplanation(context, options, { ...explained, log }, logLines(log, {}));
 }
 
-async function live(context: Context, options: ExplainOptions): Promise<ExitCode> {
+async function explainOnService(context: Context, options: ExplainOptions): Promise<ExitCode> {
   const { policy, key } = options;
   if (key === undefined) throw new Failure('Expected --key with --policy, got none');
   await checkOutputFiles({ '--report': options.report });
@@ -95,11 +95,11 @@ async function live(context: Context, options: ExplainOptions): Promise<ExitCode
   return await printExplanation(context, options, await explainLive(client, policy!, key), []);
 }
 
-function ofHeaders({ output }: Context, options: ExplainOptions): ExitCode {
+function explainHeaders({ output }: Context, options: ExplainOptions): ExitCode {
   if (options.report !== undefined) {
     throw new Failure('Expected --report with a log or --policy, got --headers');
   }
-  const parsed = parsedFields(options.headers!, systemClock.now());
+  const parsed = parseFields(options.headers!, systemClock.now());
   printResult(output, options, parsed, () => headerLines(parsed));
   return fieldsDeny(parsed) ? EXIT_DENIED : EXIT_OK;
 }
@@ -111,9 +111,9 @@ async function run(context: Context, args: readonly unknown[], given: object): P
   if (sources.filter(Boolean).length !== 1) {
     throw new Failure('Expected one of a log, --policy (with --key) or --headers');
   }
-  if (options.headers !== undefined) return ofHeaders(context, options);
-  if (options.policy === undefined) return await inLog(context, paths, options);
-  return await live(context, options);
+  if (options.headers !== undefined) return explainHeaders(context, options);
+  if (options.policy === undefined) return await explainInLog(context, paths, options);
+  return await explainOnService(context, options);
 }
 
 export const explain: Command = {
@@ -127,7 +127,7 @@ export const explain: Command = {
     new Option('--policy <name>', 'service: policy name'),
     new Option('--key <key>', 'service: key; log: what to count by (default: client)'),
     new Option('--headers <headers>', 'response headers, such as RateLimit; repeatable').argParser(
-      collected,
+      appendValue,
     ),
     reportOption(),
     ...logOptions(),

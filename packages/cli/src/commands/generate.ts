@@ -44,20 +44,20 @@ interface GenerateOptions extends PrintOptions {
   readonly rate?: number;
 }
 
-interface Generated {
+interface GenerateResult {
   readonly kind: 'generate';
   readonly settings: TrafficSettings;
 }
 
 /** The result that `--json` prints with `--out`. */
-interface GeneratedLog extends Generated, SurveyResult {
+interface GeneratedLog extends GenerateResult, SurveyResult {
   readonly file: string;
   readonly format: string;
   readonly bytes: number;
 }
 
 /** The result that `--json` prints with `--against`. */
-interface GeneratedLoad extends Generated, LoadReport {
+interface GeneratedLoad extends GenerateResult, LoadReport {
   readonly url: string;
   readonly timeline: TimelineData<'requests' | 'denied' | 'failed'>;
 }
@@ -92,17 +92,20 @@ function shapeOf(name: unknown): ShapeName {
   throw new Failure(`Expected the shape to be one of ${known}, got \`${visible(String(name))}\``);
 }
 
-interface Written {
+interface WrittenTotals {
   readonly lines: number;
   readonly bytes: number;
 }
 
-/** Generates a log in chunks. Calls `seen` for each request and `written` for each chunk. */
+/**
+ * Generates a log in chunks. Calls `seen` with each request, and `written` with the totals after
+ * each chunk.
+ */
 function* chunksOf(
   settings: TrafficSettings,
   format: LineFormat,
   seen: (request: GeneratedRequest) => void,
-  written: (now: Written) => void,
+  written: (now: WrittenTotals) => void,
 ): Generator<string> {
   const write = lineWriter(format);
   let pending: string[] = [];
@@ -134,10 +137,10 @@ async function writeLog(
     throw new Failure('Expected --json with --out or --against. For a JSON log, use --format.');
   }
   await checkOutputFiles({ '--out': out });
-  // Only the JSON summary needs counts by client, whose memory grows with the log.
+  // Only the JSON summary needs counts by client. Their memory grows with the log.
   const survey = json ? new Survey() : undefined;
   const progress = new Progress(output, out !== undefined || !output.isTerminal);
-  let written: Written = { lines: 0, bytes: 0 };
+  let written: WrittenTotals = { lines: 0, bytes: 0 };
   const all = countText(settings.requests);
   const chunks = chunksOf(
     settings,
@@ -175,7 +178,10 @@ async function writeLog(
   output.printJson(result);
 }
 
-/** Computes the third of requests, duration and rate from the other two. */
+/**
+ * Returns the number of requests and the duration. Computes a missing number from the other
+ * options.
+ */
 function amountOf({ requests, duration, rate }: GenerateOptions) {
   if (requests !== undefined && duration !== undefined && rate !== undefined) {
     throw new Failure('Expected two of --requests, --duration and --rate, got all three');
@@ -196,7 +202,8 @@ async function sendLoad(
   url: URL,
 ): Promise<GeneratedLoad> {
   const { seed, clients, window: windowMs } = options;
-  // Start now: some shapes send bursts at window boundaries, which are aligned to the clock.
+  // The traffic starts at the current time, because some shapes send bursts at window boundaries,
+  // which are aligned to the clock.
   const startMs = systemClock.now();
   const given = { shape, seed, clients, windowMs, startMs, ...amountOf(options) };
   const settings = settingsOf(given);

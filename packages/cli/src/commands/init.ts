@@ -26,7 +26,10 @@ interface Answers {
 const DEFAULT_FILE = 'limits.yaml';
 const DEFAULT_LIMIT = '100/1m';
 const DEFAULT_KEY = 'address';
-/** The limit by address is this multiple of the limit by header: clients can share an address. */
+/**
+ * The limit by address is this multiple of the limit by header, because several clients may share
+ * an address.
+ */
 const PER_ADDRESS = 10;
 const HEADER = /^[\w!#$%&'*+.^`|~-]{1,64}$/;
 
@@ -124,7 +127,7 @@ async function run(context: Context, args: readonly unknown[], given: object): P
   const answers = await ask(context, options);
   checkKey(answers.key);
   const text = fileText(answers, path);
-  // Throws if the text is invalid, which would be a bug in `fileText`.
+  // Validate the text. Invalid text would be a bug in `fileText`.
   readConfig([{ path, text }]);
   await writeAtomic(path, text);
   const { output } = context;

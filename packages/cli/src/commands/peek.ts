@@ -8,7 +8,7 @@ import { bodyOf, type CostOptions, costOptions } from './check.ts';
 async function run(context: Context, args: readonly unknown[], given: object): Promise<ExitCode> {
   const options = given as CostOptions;
   const { output, environment } = context;
-  // The default cost of a peek on the service is 0, which always fits.
+  // Without a cost, the service peeks with a cost of 0, which always fits.
   const query = options.operation === undefined ? { cost: 1, ...options } : options;
   const client = new Client(options, environment);
   const response = await client.request('POST', '/v1/peek', bodyOf(args, query));

@@ -27,7 +27,12 @@ import { planLines } from '../traffic/plan-text.ts';
 import { policyName } from '../traffic/policy-file.ts';
 import { type ReportOptions, reportOption, writeReport } from '../traffic/report.ts';
 import { cut, labelled, wrapped } from '../traffic/text.ts';
-import { judge, judgementText, type Thresholds, thresholdValue } from '../traffic/thresholds.ts';
+import {
+  judgementText,
+  judgeThresholds,
+  type Thresholds,
+  thresholdValue,
+} from '../traffic/thresholds.ts';
 
 interface PlanOptions extends LogOptions, Thresholds, ReportOptions {
   readonly policy?: string;
@@ -40,13 +45,19 @@ interface PlanOptions extends LogOptions, Thresholds, ReportOptions {
 const MAX_LISTED = 20_000;
 const DEFAULT_TOP = 20;
 
-/** Returns the rules with clients named by their own `ipv6Prefix`, not by the planned one. */
-const withOwnClientNames = (rules: ConfigRules): Rules => ({
+/**
+ * Returns rules that identify clients by the `ipv6Prefix` of their own configuration. The planner
+ * passes client names by the `ipv6Prefix` of the planned configuration.
+ */
+const withOwnIpv6Prefix = (rules: ConfigRules): Rules => ({
   policies: rules.policies,
   limitsOf: (entry, _, nowMs) => rules.limitsOf(entry, rules.clientOf(entry), nowMs),
 });
 
-/** Returns a note on headers that the rules use and the log lacks: the plan is then inaccurate. */
+/**
+ * Returns a note on headers that the rules use but no request of the log has. The plan is
+ * inaccurate without them.
+ */
 function missingHeaderLines(headers: readonly string[]): readonly string[] {
   const names = headers.map((name) => cut(name, 40));
   if (names.length === 0) return [];
@@ -73,18 +84,18 @@ async function plannedRules({ policy, limit }: PlanOptions): Promise<ConfigRules
 }
 
 /**
- * Prints the exceeded thresholds and returns the exit code. With thresholds, an unreliable log is a
- * failure too, because the plan then proves nothing.
+ * Prints the exceeded thresholds and returns the exit code. If there are thresholds, an unreliable
+ * log also fails, because the numbers compared with the thresholds may be wrong.
  */
 function printFailures(
   judgements: readonly Judgement[],
   log: LogFacts,
   { output }: Context,
 ): ExitCode {
-  const isUnproven = judgements.length > 0 && log.unreliable;
+  const isUnreliable = judgements.length > 0 && log.unreliable;
   const messages = [
     ...judgements.filter(({ ok }) => !ok).map(judgementText),
-    ...(isUnproven ? [`The plan is unreliable: ${unreliableText(log)}`] : []),
+    ...(isUnreliable ? [`The plan is unreliable: ${unreliableText(log)}`] : []),
   ];
   for (const message of messages) {
     const [first, ...rest] = wrapped(`error: ${message}`);
@@ -105,13 +116,13 @@ async function run(context: Context, args: readonly unknown[], given: object): P
   const all = current === undefined ? [next] : [next, current];
   const planner = new Planner({
     next,
-    current: current && withOwnClientNames(current),
+    current: current && withOwnIpv6Prefix(current),
     clientOf: next.clientOf,
     top: options.top,
   });
   const log = await readLogs(output, paths, options, (entries) => planner.add(entries));
   const result: PlanResult = planner.result();
-  const thresholds = judge(result, options);
+  const thresholds = judgeThresholds(result, options);
   const missingHeaders = [...new Set(all.flatMap((rules) => rules.missingHeaders()))];
   const whole = { ...result, log, missingHeaders, thresholds };
   await writeReport(output, options, whole, () => [

@@ -1,8 +1,8 @@
-/** `sluice serve --print-config`: prints the effective settings and the source of each. */
+/** `sluice serve --print-config`: prints each effective setting and its source. */
 
 import { fileKeyOf, SETTING_NAMES, shownSettings } from 'sluice-server';
 import { counted } from 'sluice-traffic/format';
-import type { Effective } from '../effective.ts';
+import type { EffectiveConfig } from '../effective.ts';
 import { columns, type Output, visible } from '../output.ts';
 import { contentCounts, contentText } from './validate.ts';
 
@@ -11,7 +11,11 @@ interface ShownSetting {
   readonly from: string;
 }
 
-export function printConfig(output: Output, found: Effective, json: boolean | undefined): void {
+export function printConfig(
+  output: Output,
+  found: EffectiveConfig,
+  json: boolean | undefined,
+): void {
   const { config, isExample, warnings } = found;
   const settings = shownSettings(found) as Readonly<Record<string, ShownSetting>>;
   if (json) {

@@ -20,7 +20,7 @@ import {
   watchConfig,
 } from 'sluice-server';
 import type { Command, Context } from '../command.ts';
-import { type Effective, effective, Problems } from '../effective.ts';
+import { type EffectiveConfig, loadEffective, Problems } from '../effective.ts';
 import { flagsOf, settingOptions } from '../flags.ts';
 import { EXIT_DENIED, EXIT_OK, type ExitCode, type Output, visible } from '../output.ts';
 import { problemLines } from '../problems.ts';
@@ -34,8 +34,8 @@ interface ServeOptions {
   readonly json?: boolean;
 }
 
-/** A service of one process or of several. */
-interface Running extends Addresses {
+/** A running service, with one process or several workers. */
+interface RunningService extends Addresses {
   reload(): Promise<ReloadReport>;
   close(): Promise<void>;
 }
@@ -44,13 +44,13 @@ async function run(context: Context, _args: readonly unknown[], given: object): 
   const { output, environment } = context;
   const options = given as ServeOptions & Readonly<Record<string, unknown>>;
   try {
-    const found = await effective(flagsOf(options), environment);
+    const found = await loadEffective(flagsOf(options), environment);
     if (options.printConfig) printConfig(output, found, options.json);
     else await serveUntilSignal(output, found);
     return EXIT_OK;
   } catch (error) {
     if (error instanceof Problems) printProblems(output, error);
-    // Thrown for files that only the service reads, such as the overrides file.
+    // A `ConfigError` is about a file that only the service reads, such as the overrides file.
     else if (error instanceof ConfigError) printProblems(output, new Problems(error.problems, []));
     else throw error;
     return EXIT_DENIED;
@@ -63,7 +63,7 @@ function printProblems(output: Output, { ofFiles, ofSettings }: Problems): void 
   for (const line of [...lines, ...settings]) output.printError(line);
 }
 
-async function serveUntilSignal(output: Output, found: Effective): Promise<void> {
+async function serveUntilSignal(output: Output, found: EffectiveConfig): Promise<void> {
   const { settings, config, paths, warnings } = found;
   const logTo = output.isTerminal ? standardOutput() : undefined;
   if (logTo !== undefined) logTo.format = terminalLine(output);
@@ -79,7 +79,8 @@ async function serveUntilSignal(output: Output, found: Effective): Promise<void>
   const base = { settings, log, config, load, ...(logTo !== undefined && { logTo }) };
   const { tlsCert, tlsKey } = settings;
   const others = tlsCert === undefined || tlsKey === undefined ? [] : [tlsCert, tlsKey];
-  // Computed before the TLS files are read, so that a change during startup is detected.
+  // Compute the fingerprint before the service reads the TLS files, so that a change during startup
+  // is detected.
   const othersFingerprint = await fingerprint(others);
   const startAndWatch = async (): Promise<{ close(): Promise<void> }> => {
     const running = await start(base).catch((error) => {
@@ -98,7 +99,10 @@ async function serveUntilSignal(output: Output, found: Effective): Promise<void>
   await runUntilSignal(startAndWatch(), log);
 }
 
-const fieldsOf = ({ url, http, grpc }: Addresses, { config, isExample }: Effective): object => ({
+const fieldsOf = (
+  { url, http, grpc }: Addresses,
+  { config, isExample }: EffectiveConfig,
+): object => ({
   url,
   ...(grpc !== undefined && { grpc: listenText(grpc) }),
   policies: config.policies.length,
@@ -106,7 +110,7 @@ const fieldsOf = ({ url, http, grpc }: Addresses, { config, isExample }: Effecti
   try: tryLine(url, http, config),
 });
 
-async function start(base: WorkersOptions): Promise<Running> {
+async function start(base: WorkersOptions): Promise<RunningService> {
   const { settings, log } = base;
   if (settings.workers > 1) return serveWithWorkers(base);
   const store = await openStore(settings, storeListeners(log));

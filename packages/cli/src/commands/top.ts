@@ -8,8 +8,8 @@ import { durationValue } from '../option-values.ts';
 import { EXIT_DENIED, EXIT_OK, type ExitCode, Failure, type Output } from '../output.ts';
 import { pause, stopSignal } from '../pause.ts';
 import { PRINTED_ROWS, type TopSize, topLines } from '../top/board.ts';
-import { wholeScreen } from '../top/screen.ts';
-import { type TopResult, Watch } from '../top/watch.ts';
+import { ServicePoller, type TopResult } from '../top/poller.ts';
+import { fullScreen } from '../top/screen.ts';
 import { Progress } from '../traffic/progress.ts';
 import { printResult } from '../traffic/report.ts';
 
@@ -26,41 +26,41 @@ const QUIT = ['q', 'Q', '\u0003'];
 /** Width if standard output is not a terminal. */
 const PRINTED_COLUMNS = 80;
 
-/** Polls for the duration of `--for`, at least twice, because rates need two snapshots. */
-async function watched(
+/** Polls for the duration of `--for`, and at least twice, because a rate needs two snapshots. */
+async function pollFor(
   output: Output,
-  watch: Watch,
+  poller: ServicePoller,
   { interval, for: forMs = interval }: TopOptions,
   signal: AbortSignal,
 ): Promise<TopResult> {
   const progress = new Progress(output);
-  let shot = await watch.poll();
-  const endMs = shot.atMs + forMs;
+  let snapshot = await poller.poll();
+  const endMs = snapshot.atMs + forMs;
   try {
-    while (!signal.aborted && shot.atMs < endMs) {
-      const leftMs = endMs - shot.atMs;
+    while (!signal.aborted && snapshot.atMs < endMs) {
+      const leftMs = endMs - snapshot.atMs;
       progress.show(() => `watching, ${durationText(leftMs)} left; Ctrl-C to stop early`);
-      // Extend this interval to the end if less than half an interval would follow it.
+      // If less than half an interval would follow this pause, extend the pause to the end.
       await pause(leftMs < 1.5 * interval ? leftMs : interval, signal);
-      if (!signal.aborted) shot = await watch.poll();
+      if (!signal.aborted) snapshot = await poller.poll();
     }
   } finally {
     progress.end();
   }
-  return watch.summary(shot);
+  return poller.summary(snapshot);
 }
 
 async function printOnce(
   output: Output,
-  watch: Watch,
+  poller: ServicePoller,
   options: TopOptions,
   signal: AbortSignal,
 ): Promise<ExitCode> {
-  const result = await watched(output, watch, options, signal);
+  const result = await pollFor(output, poller, options, signal);
   const columns = output.isTerminal ? output.size.columns : PRINTED_COLUMNS;
   const size: TopSize = { columns, rows: PRINTED_ROWS };
   printResult(output, options, result, () =>
-    topLines(result, watch, output.paint, size).map((line) => line.trimEnd()),
+    topLines(result, poller, output.paint, size).map((line) => line.trimEnd()),
   );
   return result.ready ? EXIT_OK : EXIT_DENIED;
 }
@@ -83,26 +83,27 @@ function onQuit(quit: () => void): () => void {
 
 async function drawUntilStopped(
   output: Output,
-  watch: Watch,
+  poller: ServicePoller,
   intervalMs: number,
   signal: AbortSignal,
 ): Promise<void> {
-  // Poll before the alternate screen opens, so that an error of the first poll stays visible.
-  let shot = await watch.poll();
-  let trouble: string | undefined;
-  const draw = (): void => screen.draw(topLines(shot, watch, output.paint, output.size, trouble));
-  const screen = wholeScreen(output, draw);
+  // Poll before opening the alternate screen, so that an error of the first poll stays visible.
+  let snapshot = await poller.poll();
+  let pollError: string | undefined;
+  const draw = (): void =>
+    screen.draw(topLines(snapshot, poller, output.paint, output.size, pollError));
+  const screen = fullScreen(output, draw);
   try {
     draw();
     while (!signal.aborted) {
       await pause(intervalMs, signal);
       if (signal.aborted) return;
       try {
-        shot = await watch.poll();
-        trouble = undefined;
+        snapshot = await poller.poll();
+        pollError = undefined;
       } catch (error) {
         if (!(error instanceof Failure)) throw error;
-        trouble = error.message;
+        pollError = error.message;
       }
       draw();
     }
@@ -117,16 +118,16 @@ async function run(context: Context, _args: readonly unknown[], given: object): 
   if (options.interval < MIN_INTERVAL_MS) {
     throw new Failure(`Expected --interval to be at least ${MIN_INTERVAL_MS}ms, got less`);
   }
-  const watch = new Watch(new Client(options, environment));
+  const poller = new ServicePoller(new Client(options, environment));
   const { signal, stop, release } = stopSignal();
   const isLive = output.isTerminal && environment.TERM !== 'dumb';
   try {
     const isOnce = [options.once, options.json, options.for].some(Boolean);
     if (isOnce || !isLive) {
-      return await printOnce(output, watch, options, signal);
+      return await printOnce(output, poller, options, signal);
     }
     const endQuit = onQuit(stop);
-    await drawUntilStopped(output, watch, options.interval, signal).finally(endQuit);
+    await drawUntilStopped(output, poller, options.interval, signal).finally(endQuit);
     return EXIT_OK;
   } finally {
     release();

@@ -15,7 +15,10 @@ interface ValidateOptions {
   readonly schema?: boolean;
 }
 
-/** Returns `3 policies, 2 rules`, and the numbers of domains and overrides if there are any. */
+/**
+ * Returns a text such as `3 policies, 2 rules`, with the numbers of domains and overrides if there
+ * are any.
+ */
 export function contentText({ policies, rules, domains, overrides }: Config): string {
   const parts = [counted(policies.length, 'policy'), counted(rules.length, 'rule')];
   if (domains.length > 0) parts.push(counted(domains.length, 'domain'));

@@ -1,21 +1,21 @@
 /**
  * Shows on the demo service that a fixed window admits up to twice the limit around a window
- * boundary, and a sliding log does not. Sends a burst of `limit` requests before and after a
- * boundary to both algorithms, then retries a denied request after its `retryAfterMs`.
+ * boundary, while a sliding log never exceeds the limit. Sends a burst of `limit` requests before
+ * and after a boundary to both algorithms, then retries a denied request after its `retryAfterMs`.
  */
 import { Agent, request as requestHttp } from 'node:http';
 import { systemClock } from 'sluice';
 import { pause } from '../pause.ts';
-import { ALGORITHMS, COMPARED, type Compared } from './service.ts';
+import { ALGORITHMS, COMPARED_LIMIT, type ComparedAlgorithm } from './service.ts';
 
-/** Time from the first burst to the boundary; longer after each failed attempt. */
+/** Time from the first burst to the boundary. Each further attempt adds `LEAD_STEP_MS`. */
 const FIRST_LEAD_MS = 600;
 const LEAD_STEP_MS = 200;
 const MAX_ATTEMPTS = 4;
 const TIMEOUT_MS = 10_000;
 
 export interface BoundaryRun {
-  readonly algorithm: Compared;
+  readonly algorithm: ComparedAlgorithm;
   /** Requests sent before and after the boundary. */
   readonly sent: [number, number];
   /** Requests admitted before and after the boundary. */
@@ -55,7 +55,7 @@ interface Decision {
   readonly atMs: number;
 }
 
-export class BoundaryProof {
+export class BoundaryDemo {
   readonly state: BoundaryState = { phase: 'waiting', boundaryMs: 0, runs: newRuns() };
   readonly #url: URL;
   readonly #signal: AbortSignal;
@@ -66,10 +66,10 @@ export class BoundaryProof {
     this.#signal = signal;
   }
 
-  /** True if the first burst was decided before the boundary and the second after it. */
+  /** True if the first burst was decided before the boundary and the second burst after it. */
   isShown = false;
 
-  /** Resolves when the boundary has been shown, all attempts failed, or the signal aborts. */
+  /** Resolves when an attempt has succeeded, all attempts have failed, or the signal aborts. */
   async run(): Promise<void> {
     const { state } = this;
     try {
@@ -91,10 +91,13 @@ export class BoundaryProof {
     }
   }
 
-  /** Resolves to true if the first burst was decided before the boundary, the second after it. */
+  /**
+   * Sends both bursts. Resolves to true if all calls of the first burst were decided before the
+   * boundary, and all calls of the second burst within half a window after it.
+   */
   async #bursts(key: string, attempt: number): Promise<boolean> {
     const { state } = this;
-    const { windowMs } = COMPARED;
+    const { windowMs } = COMPARED_LIMIT;
     const leadMs = FIRST_LEAD_MS + attempt * LEAD_STEP_MS;
     const nowMs = systemClock.now();
     state.boundaryMs = Math.ceil((nowMs + leadMs) / windowMs) * windowMs;
@@ -110,7 +113,7 @@ export class BoundaryProof {
 
   async #burst(key: string, side: 0 | 1): Promise<boolean> {
     const { boundaryMs, runs } = this.state;
-    const one = async (run: BoundaryRun): Promise<boolean> => {
+    const sendOne = async (run: BoundaryRun): Promise<boolean> => {
       if (this.#signal.aborted) return false;
       const decision = await this.#check(run.algorithm, key);
       const sinceMs = decision.atMs - boundaryMs;
@@ -121,10 +124,10 @@ export class BoundaryProof {
         run.retryAfterMs = decision.retryAfterMs;
         run.retryAtMs = decision.atMs + decision.retryAfterMs;
       }
-      return side === 0 ? sinceMs < 0 : sinceMs >= 0 && sinceMs < COMPARED.windowMs / 2;
+      return side === 0 ? sinceMs < 0 : sinceMs >= 0 && sinceMs < COMPARED_LIMIT.windowMs / 2;
     };
     const all: Promise<boolean>[] = [];
-    for (let call = 0; call < COMPARED.limit; call++) all.push(...runs.map(one));
+    for (let call = 0; call < COMPARED_LIMIT.limit; call++) all.push(...runs.map(sendOne));
     return (await Promise.all(all)).every(Boolean);
   }
 

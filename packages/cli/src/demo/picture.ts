@@ -4,17 +4,17 @@ import type { LoadReport } from '../load/load.ts';
 import type { Colour, Paint } from '../output.ts';
 import { sparkline } from '../top/text.ts';
 import type { BoundaryRun, BoundaryState } from './boundary.ts';
-import { CLIENT, COMPARED } from './service.ts';
+import { CLIENT_LIMIT, COMPARED_LIMIT } from './service.ts';
 
 /** An odd number, so that the window boundary and the limit are in the middle column. */
 const COLUMNS = 41;
 const MIDDLE = (COLUMNS - 1) / 2;
 /** Time shown on either side of the boundary. */
-const SHOWN_MS = COMPARED.windowMs / 2;
+const SHOWN_MS = COMPARED_LIMIT.windowMs / 2;
 const LABEL_COLUMNS = 14;
 const SPARK_COLUMNS = 24;
 
-/** Width of a column in the sparklines. */
+/** Time that a column of the sparklines stands for. */
 export const STEP_MS = 250;
 
 export interface TrafficState {
@@ -34,7 +34,7 @@ export const deniedOf = (report: LoadReport): number =>
 
 export const crowdText = (clients: number): string =>
   `${clients} clients, and one abuser that sends as much as all of them together.\n` +
-  `Limit per client: ${limitText(CLIENT)}.`;
+  `Limit per client: ${limitText(CLIENT_LIMIT)}.`;
 
 export function trafficLines(state: TrafficState, paint: Paint): readonly string[] {
   const { report, allowed, denied } = state;
@@ -71,15 +71,17 @@ export function summaryLines(report: LoadReport): readonly string[] {
 }
 
 export const boundaryHeading = (): string => {
-  const { limit } = COMPARED;
+  const { limit } = COMPARED_LIMIT;
   const bursts = `${limit} calls just before a window boundary, ${limit} just after`;
-  return `Limit: ${limitText(COMPARED)}. ${bursts}.`;
+  return `Limit: ${limitText(COMPARED_LIMIT)}. ${bursts}.`;
 };
 
 const columnOf = (sinceMs: number): number =>
   Math.min(COLUMNS - 1, Math.max(0, Math.round(MIDDLE + (sinceMs / SHOWN_MS) * MIDDLE)));
 
-/** Draws the time around the boundary with both bursts and, during the run, the current time. */
+/**
+ * Draws the time around the boundary, with both bursts and, while the demo runs, the current time.
+ */
 function timeline(run: BoundaryRun, nowMs: number | undefined, paint: Paint): string {
   const cells = Array.from({ length: COLUMNS }, () => paint('dim', '·'));
   cells[MIDDLE] = paint('dim', '│');
@@ -95,7 +97,7 @@ function timeline(run: BoundaryRun, nowMs: number | undefined, paint: Paint): st
 /** Draws all admitted calls as a bar, with the limit in the middle. */
 function bar(run: BoundaryRun, paint: Paint): string {
   const passed = run.passed[0] + run.passed[1];
-  const filled = Math.round((passed / COMPARED.limit) * MIDDLE);
+  const filled = Math.round((passed / COMPARED_LIMIT.limit) * MIDDLE);
   const within = Math.min(filled, MIDDLE);
   const over = filled - within;
   return (
@@ -109,8 +111,8 @@ function bar(run: BoundaryRun, paint: Paint): string {
 
 function resultText(run: BoundaryRun, paint: Paint): string {
   const passed = run.passed[0] + run.passed[1];
-  if (run.sent[1] < COMPARED.limit) return `${passed} so far`;
-  const times = passed / COMPARED.limit;
+  if (run.sent[1] < COMPARED_LIMIT.limit) return `${passed} so far`;
+  const times = passed / COMPARED_LIMIT.limit;
   if (times > 1) return paint('red', `${passed}: ${times} x the limit`);
   return paint('green', `${passed}: within the limit`);
 }
@@ -123,7 +125,10 @@ function retryLines(run: BoundaryRun, paint: Paint): readonly string[] {
   return [`  ${'denied calls'.padEnd(LABEL_COLUMNS)}${retry}${done}`];
 }
 
-/** Draws both algorithms. `nowMs` marks the current time; undefined after the end. */
+/**
+ * Draws the results of both algorithms. `nowMs` is the time to mark as current, or undefined after
+ * the demo.
+ */
 export function boundaryLines(
   { boundaryMs, runs }: BoundaryState,
   nowMs: number | undefined,

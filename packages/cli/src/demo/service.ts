@@ -16,26 +16,28 @@ import { Failure, visible } from '../output.ts';
 import { startFailure } from '../start-failure.ts';
 
 /** Limit per client of the forward-auth requests. */
-export const CLIENT = { policy: 'each', limit: 30, windowMs: 1000 } as const;
+export const CLIENT_LIMIT = { policy: 'each', limit: 30, windowMs: 1000 } as const;
 
-/** Limit of both algorithms that the demo compares. */
-export const COMPARED = { limit: 50, windowMs: 3000 } as const;
+/** Limit of each of the two algorithms that the demo compares. */
+export const COMPARED_LIMIT = { limit: 50, windowMs: 3000 } as const;
 export const ALGORITHMS = ['fixed-window', 'sliding-log'] as const;
-export type Compared = (typeof ALGORITHMS)[number];
+export type ComparedAlgorithm = (typeof ALGORITHMS)[number];
 
 const POLICIES = `
 policies:
-  ${CLIENT.policy}: ${CLIENT.limit}/${CLIENT.windowMs}ms
+  ${CLIENT_LIMIT.policy}: ${CLIENT_LIMIT.limit}/${CLIENT_LIMIT.windowMs}ms
 ${ALGORITHMS.map(
   (algorithm) =>
-    `  ${algorithm}: { limit: ${COMPARED.limit}, window: ${COMPARED.windowMs}ms, ` +
+    `  ${algorithm}: { limit: ${COMPARED_LIMIT.limit}, window: ${COMPARED_LIMIT.windowMs}ms, ` +
     `algorithm: ${algorithm} }`,
 ).join('\n')}
 rules:
-  - limits: [{ policy: ${CLIENT.policy} }]
+  - limits: [{ policy: ${CLIENT_LIMIT.policy} }]
 `;
 
-/** Throws unless the address is loopback: the demo has no admin token to protect the admin API. */
+/**
+ * Throws if the address is not loopback, because no admin token protects the admin API of the demo.
+ */
 function checkLoopback(given: string): void {
   const listen = readListen(given);
   if (listen === undefined || isLoopback(listen.host)) return;

@@ -1,6 +1,6 @@
 /**
- * Sends generated requests over HTTP, each at its generated time. The forwarding headers of a proxy
- * make the service see different clients.
+ * Sends generated requests over HTTP, each at its generated time. The requests have the headers of
+ * a proxy, so that the service distinguishes the generated clients.
  */
 import { Agent, type ClientRequest, request as requestHttp } from 'node:http';
 import { systemClock } from 'sluice';
@@ -8,7 +8,7 @@ import type { GeneratedRequest } from 'sluice-traffic';
 import { loopbackLookup } from './loopback.ts';
 
 const MAX_SOCKETS = 64;
-/** Sending pauses while this many requests have no response. */
+/** Sending pauses while this many requests are open. */
 const MAX_IN_FLIGHT = 256;
 const TIMEOUT_MS = 10_000;
 /** Maximum number of clients that are counted individually. */
@@ -18,7 +18,7 @@ export interface LoadOptions {
   /** If the URL ends with `/`, the path of each request is appended. Otherwise it is used as is. */
   readonly url: URL;
   readonly requests: Iterator<GeneratedRequest>;
-  /** Time in the generated traffic at which sending starts. */
+  /** Time of the generated traffic that corresponds to the start of sending. */
   readonly startMs: number;
   readonly onResponse?: (request: GeneratedRequest, status: number) => void;
   readonly onFailure?: (request: GeneratedRequest) => void;
@@ -37,7 +37,9 @@ export interface LoadReport {
   /** Number of requests without a response, by reason. */
   readonly failures: Readonly<Record<string, number>>;
   readonly clients: number;
-  /** True if there were more clients than are counted individually. */
+  /**
+   * True if there were more than `MAX_CLIENTS` clients. Only the first are counted individually.
+   */
   readonly hasMoreClients: boolean;
   readonly tookMs: number;
   /** Time from the start to the first denial. */
@@ -48,7 +50,10 @@ export interface LoadReport {
   readonly denied: readonly (Readonly<ClientCounts> & { readonly client: string })[];
 }
 
-/** nginx's auth_request can pass on only 401 and 403, so 403 counts as a denial too. */
+/**
+ * Returns true for 429 and 403. With `auth_request`, nginx responds with 403 to a denied request,
+ * because it cannot respond with 429.
+ */
 export const isDenial = (status: number): boolean => status === 429 || status === 403;
 
 export class Load {
@@ -73,7 +78,10 @@ export class Load {
     this.#options = options;
   }
 
-  /** Sends requests to the end or until `stop`. Resolves when no sent request is open. */
+  /**
+   * Sends the requests until there are no more or `stop` is called. Resolves when all sent requests
+   * have ended.
+   */
   run(): Promise<LoadReport> {
     this.#startedMs = systemClock.now();
     return new Promise((resolve) => {
@@ -137,13 +145,13 @@ export class Load {
 
   #send(request: GeneratedRequest): void {
     const { url } = this.#options;
-    const isSite = url.pathname.endsWith('/');
-    const path = isSite ? url.pathname + request.target.slice(1) : url.pathname + url.search;
+    const appendsPath = url.pathname.endsWith('/');
+    const path = appendsPath ? url.pathname + request.target.slice(1) : url.pathname + url.search;
     const sent = requestHttp({
       host: url.hostname.replace(/^\[|\]$/g, ''),
       port: url.port || 80,
       path,
-      method: isSite ? request.method : 'GET',
+      method: appendsPath ? request.method : 'GET',
       headers: headersOf(request),
       agent: this.#agent,
       lookup: loopbackLookup,
@@ -188,7 +196,7 @@ export class Load {
   }
 }
 
-/** Returns the headers that a proxy sends with a forward-auth request. */
+/** Returns the headers that a proxy would send with a forward-auth request. */
 function headersOf(request: GeneratedRequest): Record<string, string> {
   const { client, method, target, host, agent } = request;
   return {

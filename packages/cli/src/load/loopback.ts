@@ -1,4 +1,4 @@
-/** Restricts generated load to this machine. */
+/** Ensures that generated load is sent only to this machine. */
 import { type LookupAddress, type LookupOptions, lookup } from 'node:dns';
 import { Failure, visible } from '../output.ts';
 
@@ -21,16 +21,27 @@ export function loopbackUrl(text: string): URL {
   );
 }
 
-type Found = (error: Error | null, address: string | LookupAddress[], family?: number) => void;
+type LookupCallback = (
+  error: Error | null,
+  address: string | LookupAddress[],
+  family?: number,
+) => void;
 
-/** Looks up only loopback addresses, because `localhost` may be mapped to another address. */
-export function loopbackLookup(hostname: string, options: LookupOptions, found: Found): void {
+/**
+ * Resolves a host name like `lookup` of `node:dns`, but only to loopback addresses: the hosts file
+ * may map `localhost` to another address.
+ */
+export function loopbackLookup(
+  hostname: string,
+  options: LookupOptions,
+  callback: LookupCallback,
+): void {
   lookup(hostname, { ...options, all: true }, (error, addresses) => {
     const local = (addresses ?? []).filter(({ address }) => LOCAL_ADDRESS.test(address));
     if (error || local.length === 0) {
-      return found(error ?? new Error(`${hostname} is not a loopback address`), []);
+      return callback(error ?? new Error(`${hostname} is not a loopback address`), []);
     }
-    if (options.all) found(null, local);
-    else found(null, local[0].address, local[0].family);
+    if (options.all) callback(null, local);
+    else callback(null, local[0].address, local[0].family);
   });
 }

@@ -6,7 +6,7 @@ import { columns, type Paint, visible } from '../output.ts';
 import { isDenial, type LoadReport } from './load.ts';
 
 const MAX_CLIENTS = 5;
-/** Shorter sending delays are not reported, because timers always fire a little late. */
+/** Shorter delays of sending are not reported, because timers always fire a little late. */
 const LATE_MS = 250;
 
 export function loadLines(report: LoadReport, paint: Paint): readonly string[] {

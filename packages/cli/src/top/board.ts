@@ -3,8 +3,14 @@
 import { clockText } from 'sluice-traffic';
 import { counted, countText, limitText, rateText } from 'sluice-traffic/format';
 import { type Paint, visible } from '../output.ts';
+import {
+  type PolicyState,
+  type ServicePoller,
+  type Snapshot,
+  sortByRates,
+  type TopKey,
+} from './poller.ts';
 import { fitRight, fitTo, sparkline, widthOf } from './text.ts';
-import { busiest, type PolicyState, type Snapshot, type Watch, type WatchedKey } from './watch.ts';
 
 export interface TopSize {
   readonly columns: number;
@@ -16,16 +22,18 @@ const LIMIT_COLUMNS = 16;
 const RATE_COLUMNS = 9;
 const COUNT_COLUMNS = 9;
 const MAX_NAME_COLUMNS = 32;
-/** Height if the output is printed once. */
+/** Assumed terminal height if the output is printed once. */
 export const PRINTED_ROWS = 40;
 
-/** Returns the status line and, below it, the health or the current error. */
-function headLines(shot: Snapshot, paint: Paint, width: number, trouble?: string): string[] {
-  const state = trouble !== undefined ? paint('red', 'unreachable') : readyText(shot, paint);
-  const left = `${paint('bold', 'sluice top')}  ${visible(shot.url)}  ${state}`;
-  const right = `${clockText(shot.atMs)} UTC`;
+/** Returns two lines: the state of the service, and its health or the error of the last poll. */
+function headLines(snapshot: Snapshot, paint: Paint, width: number, pollError?: string): string[] {
+  const state = pollError !== undefined ? paint('red', 'unreachable') : readyText(snapshot, paint);
+  const left = `${paint('bold', 'sluice top')}  ${visible(snapshot.url)}  ${state}`;
+  const right = `${clockText(snapshot.atMs)} UTC`;
   const lines = [fitTo(left, width - right.length - 1) + fitRight(right, right.length + 1)];
-  lines.push(trouble === undefined ? healthText(shot, paint) : paint('red', visible(trouble)));
+  lines.push(
+    pollError === undefined ? healthText(snapshot, paint) : paint('red', visible(pollError)),
+  );
   return lines;
 }
 
@@ -34,8 +42,8 @@ function readyText({ ready, draining }: Snapshot, paint: Paint): string {
   return paint('red', draining ? 'stopping' : 'not ready');
 }
 
-function healthText(shot: Snapshot, paint: Paint): string {
-  const { storeUp, breaker, configOk, keys, evicted, blocked, degraded, version } = shot;
+function healthText(snapshot: Snapshot, paint: Paint): string {
+  const { storeUp, breaker, configOk, keys, evicted, blocked, degraded, version } = snapshot;
   const parts = [storeUp ? paint('green', 'store up') : paint('red', 'store down')];
   if (breaker !== undefined) {
     parts.push(breaker === 'closed' ? 'breaker closed' : paint('red', `breaker ${breaker}`));
@@ -61,8 +69,14 @@ const policyRateText = (rate: number | undefined): string =>
 const nameText = ({ name, shadow }: PolicyState): string =>
   shadow ? `${visible(name)} (shadow)` : visible(name);
 
-function policyLines(shot: Snapshot, watch: Watch, paint: Paint, width: number, most: number) {
-  const sorted = busiest(shot.policies);
+function policyLines(
+  snapshot: Snapshot,
+  poller: ServicePoller,
+  paint: Paint,
+  width: number,
+  most: number,
+) {
+  const sorted = sortByRates(snapshot.policies);
   const shown = sorted.slice(0, sorted.length > most ? most - 1 : most);
   const longest = Math.max(...shown.map((each) => widthOf(nameText(each))), 'policy'.length);
   const nameColumns = 1 + Math.min(longest, MAX_NAME_COLUMNS, Math.floor(width / 4));
@@ -82,8 +96,8 @@ function policyLines(shot: Snapshot, watch: Watch, paint: Paint, width: number, 
   const heading = line(['policy', 'limit', 'allowed/s', '', 'denied/s', '']);
   const lines = [paint('dim', heading)];
   for (const policy of shown) {
-    const rates = watch.ratesOf(policy.name);
-    // A single value has nothing to compare with.
+    const rates = poller.ratesOf(policy.name);
+    // Draw no sparkline for a single value: it would always be a full bar.
     const [allowed, denied] = [rates.allowed, rates.denied].map((values) =>
       values.length > 1 ? values : [],
     );
@@ -107,7 +121,7 @@ function policyLines(shot: Snapshot, watch: Watch, paint: Paint, width: number, 
   return lines;
 }
 
-function keyLines(heading: string, keys: readonly WatchedKey[], paint: Paint, most: number) {
+function keyLines(heading: string, keys: readonly TopKey[], paint: Paint, most: number) {
   const shown = keys.slice(0, Math.max(0, most));
   const nameColumns = Math.min(
     MAX_NAME_COLUMNS,
@@ -124,29 +138,31 @@ function keyLines(heading: string, keys: readonly WatchedKey[], paint: Paint, mo
   return lines;
 }
 
-/** Returns the lines of one frame. `trouble` is the error of the last poll, if it failed. */
+/**
+ * Returns the lines of one frame. `pollError` is the error message of the last poll, if it failed.
+ */
 export function topLines(
-  shot: Snapshot,
-  watch: Watch,
+  snapshot: Snapshot,
+  poller: ServicePoller,
   paint: Paint,
   size: TopSize,
-  trouble?: string,
+  pollError?: string,
 ): readonly string[] {
   const width = Math.max(MIN_COLUMNS, size.columns);
-  const head = headLines(shot, paint, width, trouble);
+  const head = headLines(snapshot, paint, width, pollError);
   // Reserve 6 lines for blank lines and headings.
   const room = Math.max(6, size.rows - head.length - 6);
-  const policyRoom = Math.min(Math.max(1, shot.policies.length), Math.ceil(room / 2));
+  const policyRoom = Math.min(Math.max(1, snapshot.policies.length), Math.ceil(room / 2));
   const deniedRoom = Math.max(1, Math.ceil((room - policyRoom) / 2));
-  const denied = keyLines('denied', shot.mostDenied, paint, deniedRoom);
+  const denied = keyLines('denied', snapshot.mostDenied, paint, deniedRoom);
   const left = room - policyRoom - (denied.length - 1);
   return [
     ...head,
     '',
-    ...policyLines(shot, watch, paint, width, policyRoom),
+    ...policyLines(snapshot, poller, paint, width, policyRoom),
     '',
     ...denied,
     '',
-    ...keyLines('allowed', shot.mostAllowed, paint, left),
+    ...keyLines('allowed', snapshot.mostAllowed, paint, left),
   ];
 }

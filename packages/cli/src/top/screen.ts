@@ -18,10 +18,11 @@ export interface Screen {
 }
 
 /** Returns a screen below the previous output. Its last frame stays after `close`. */
-export function inPlace(output: Output): Screen {
+export function inlineScreen(output: Output): Screen {
   let drawn = 0;
   output.write(HIDE_CURSOR);
-  // Clear everything: the terminal may have wrapped lines, so their number is unknown.
+  // After a resize, clear the whole screen: the terminal may have wrapped lines, so their number is
+  // unknown.
   const endResize = output.onResize(() => {
     output.write(CLEAR_ALL + HOME);
     drawn = 0;
@@ -41,7 +42,7 @@ export function inPlace(output: Output): Screen {
 }
 
 /** Returns the alternate screen of the terminal. `close` restores the main screen. */
-export function wholeScreen(output: Output, resized: () => void): Screen {
+export function fullScreen(output: Output, resized: () => void): Screen {
   output.write(ALTERNATE_SCREEN + HIDE_CURSOR + CLEAR_ALL);
   const endResize = output.onResize(() => {
     output.write(CLEAR_ALL);

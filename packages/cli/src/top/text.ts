@@ -1,10 +1,10 @@
-/** Measures, cuts and pads text by its width on a terminal. Colour codes have no width. */
+/** Measures, truncates and pads text by its width on a terminal. Colour codes have no width. */
 
 // biome-ignore lint/suspicious/noControlCharactersInRegex: a colour code starts with ESC.
 const COLOUR = /\u001b\[[\d;]*m/;
 const PIECES = new RegExp(`${COLOUR.source}|.`, 'gsu');
 
-/** Characters that take two columns: East Asian ones and emoji. */
+/** Characters that take two columns: East Asian characters and emoji. */
 const WIDE = new RegExp(
   `[${[
     ...['\\u1100-\\u115f', '\\u2e80-\\ua4cf', '\\uac00-\\ud7a3', '\\uf900-\\ufaff'],
@@ -23,7 +23,10 @@ function columnsOf(piece: string): number {
 export const widthOf = (text: string): number =>
   (text.match(PIECES) ?? []).reduce((sum, piece) => sum + columnsOf(piece), 0);
 
-/** Cuts text to a width, with `…` at the end. Keeps all colour codes, so that each colour ends. */
+/**
+ * Truncates text to a width, with `…` at the end. Keeps all colour codes, so that the code that
+ * resets a colour is never removed.
+ */
 export function cutTo(text: string, width: number): string {
   if (widthOf(text) <= width) return text;
   let cut = '';
@@ -41,19 +44,22 @@ export function cutTo(text: string, width: number): string {
   return cut;
 }
 
-/** Cuts or pads text to exactly this width. */
+/** Truncates or pads text to exactly this width. */
 export function fitTo(text: string, width: number): string {
   const cut = cutTo(text, width);
   return cut + ' '.repeat(Math.max(0, width - widthOf(cut)));
 }
 
-/** Like `fitTo`, right-aligned. */
+/** Like `fitTo`, but aligns the text to the right. */
 export const fitRight = (text: string, width: number): string =>
   ' '.repeat(Math.max(0, width - widthOf(text))) + cutTo(text, width);
 
 const BARS = [...'▁▂▃▄▅▆▇█'];
 
-/** Draws the newest values as bars relative to `most`. The value 0 is a space. */
+/**
+ * Draws the newest values as bars, one column each. The value `most` has the full height, and 0 is
+ * a space.
+ */
 export function sparkline(values: readonly number[], width: number, most: number): string {
   const shown = values.slice(-width);
   const bars = shown.map((value) =>

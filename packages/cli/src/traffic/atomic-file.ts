@@ -75,8 +75,8 @@ export const writeAtomicChunks = (path: string, chunks: Iterable<string>): Promi
 export type OutputFiles = Readonly<Record<string, string | undefined>>;
 
 /**
- * Checks before the work begins that the output files are writable, and that they are neither
- * input files nor the same file.
+ * Throws a `Failure` if an output file is not writable, is also an input file, or is given twice.
+ * Commands call this before they read their input.
  */
 export async function checkOutputFiles(
   files: OutputFiles,

@@ -137,7 +137,7 @@ function fullestLines(algorithms: readonly AlgorithmReport[]): readonly string[]
   ];
 }
 
-/** Returns `100 after 59.999 s, 99 after 60 s`. */
+/** Returns a text such as `100 after 59.999 s, 99 after 60 s`. */
 const scheduleText = ({ schedule }: AdversaryReport): string =>
   schedule
     .map(({ afterMs, admitted }) => `${countText(admitted)} after ${exactText(afterMs)}`)

@@ -1,6 +1,7 @@
 /**
  * Finds the limits that apply to each request of a log. If the configuration has rules, they select
- * the limits as in the service. Otherwise every policy applies, by client address.
+ * the limits as in the service. Otherwise every policy applies to every request, with the client
+ * address as key.
  */
 import { definePolicy, type Limit, SluiceError } from 'sluice';
 import {
@@ -27,9 +28,9 @@ import {
 import { Failure, visible } from '../output.ts';
 
 export interface ConfigRules extends Rules {
-  /** Returns the client of an entry, by the `ipv6Prefix` of the configuration. */
+  /** Returns the name of the client of an entry, with the `ipv6Prefix` of the configuration. */
   readonly clientOf: (entry: Entry) => string;
-  /** Returns the headers that the rules use and that no request of the log had. */
+  /** Returns the headers that the rules use but that no request had so far. */
   missingHeaders(): readonly string[];
 }
 
@@ -64,7 +65,7 @@ class RulesOfConfig implements ConfigRules {
   readonly #served: ServedPolicies;
   readonly #rules: RequestRules | undefined;
   readonly #everyPolicy: readonly string[];
-  /** Whether any request had the header, by name. */
+  /** The headers that the rules use, by name. The value is true if any request had the header. */
   readonly #headers = new Map<string, boolean>();
 
   constructor(config: Config, clientOf: (entry: Entry) => string) {
@@ -113,7 +114,8 @@ class RulesOfConfig implements ConfigRules {
     try {
       const limit = this.#served.limit(policy, key, request, 1);
       const hasCost = cost !== undefined || operation !== undefined;
-      // The replay handles a logged cost above the limit, because it evaluates shadow limits.
+      // A cost from the log may exceed the limit: the replay denies it and also evaluates the
+      // shadow limits.
       return hasCost || logged === undefined ? limit : { ...limit, cost: logged };
     } catch (error) {
       if (error instanceof SluiceError) return undefined;
@@ -126,7 +128,10 @@ class RulesOfConfig implements ConfigRules {
   }
 }
 
-/** Returns no limits for an ambiguous request: the service responds with 400 without a charge. */
+/**
+ * Returns the limits that the rules select. Returns none for an ambiguous request: the service
+ * responds with 400 and charges nothing.
+ */
 function requestsOf(rules: RequestRules, attributes: RequestAttributes): readonly LimitRequest[] {
   try {
     return rules.limitsFor(attributes) ?? [];
@@ -136,7 +141,7 @@ function requestsOf(rules: RequestRules, attributes: RequestAttributes): readonl
   }
 }
 
-/** Overrides that expire by the time of the log instead of the system clock. */
+/** Overrides that expire by the times of the log entries, not by the system clock. */
 class TimedOverrides {
   readonly overrides = new Overrides();
   readonly #all: readonly OverrideConfig[];
@@ -173,7 +178,7 @@ class EntryAttributes implements RequestAttributes {
     return this.#entry.method;
   }
 
-  /** The path as the service receives it: in a header, with one character per byte. */
+  /** The path as the service receives it: in a header with one character per UTF-8 byte. */
   get path(): string {
     const { path } = this.#entry;
     return NOT_ASCII.test(path) ? Buffer.from(path).toString('latin1') : path;

@@ -1,4 +1,6 @@
-/** Text of `sluice explain`: the decision, the window, and the comparison that decides. */
+/**
+ * Text of `sluice explain`: the decision, the window, and the comparison of used cost and limit.
+ */
 
 import { choiceText, describeExplanation, type Explanation } from 'sluice-traffic';
 import {

@@ -19,7 +19,7 @@ const FORM_NAMES: Readonly<Record<ParsedRateLimit['form'], string>> = {
   none: 'Retry-After only',
 };
 
-/** Returns true if the next call would be denied according to the headers. */
+/** Returns true if the next call would be denied, according to the headers. */
 export const fieldsDeny = ({ limits, retryAfterMs }: ParsedRateLimit): boolean =>
   retryAfterMs === undefined ? limits.some(({ remaining }) => remaining === 0) : retryAfterMs > 0;
 
@@ -37,7 +37,7 @@ export function fieldsOf(pasted: readonly string[]): Readonly<Record<string, rea
   return Object.fromEntries(fields);
 }
 
-export function parsedFields(pasted: readonly string[], nowMs: number): FieldsResult {
+export function parseFields(pasted: readonly string[], nowMs: number): FieldsResult {
   const fields = fieldsOf(pasted);
   const parsed = parseRateLimit(fields, { nowMs });
   if (parsed.form !== 'none' || parsed.retryAfterMs !== undefined) {
@@ -49,7 +49,7 @@ export function parsedFields(pasted: readonly string[], nowMs: number): FieldsRe
 
 const ROOM = LINE_COLUMNS - LABEL_COLUMNS;
 
-/** Returns `perMinute: 0 remaining, resets in 12 s`. */
+/** Returns a text such as `perMinute: 0 remaining, resets in 12 s`. */
 function limitText({
   name,
   limit,

@@ -1,4 +1,4 @@
-/** Explains the next decision of a running service. */
+/** Explains how a running service would decide the next call of a key. */
 import type { AlgorithmName } from 'sluice';
 import { optionOf } from 'sluice/engine';
 import type { Explanation } from 'sluice-traffic';
@@ -22,7 +22,7 @@ interface PolicyBody {
   readonly buckets?: number;
 }
 
-/** Peeks at a call of cost 1 and returns its decision with the state of the key. */
+/** Peeks with a cost of 1. Resolves to the decision and the state of the key. */
 export async function explainLive(
   client: Client,
   policy: string,
@@ -32,27 +32,27 @@ export async function explainLive(
   const decision = decisionOf(peeked) as Partial<Explanation>;
   const [policyPart, keyPart] = [policy, key].map(pathSegment);
   const { body } = await client.request('GET', `/v1/keys/${policyPart}/${keyPart}`);
-  const held = body as KeyBody;
+  const keyBody = body as KeyBody;
   const definition = (await client.request('GET', `/v1/policies/${policyPart}`)).body as PolicyBody;
   const { atMs, allowed, remaining, retryAfterMs, resetAfterMs } = decision;
-  if (atMs === undefined || !Array.isArray(held.entries)) {
+  if (atMs === undefined || !Array.isArray(keyBody.entries)) {
     throw new Failure(
       `Expected a decision and a key from the service at ${client.url}, got another response`,
     );
   }
-  const { windowMs, limit: capacity } = held;
-  const hasBurst = optionOf(held.algorithm) === 'burst';
+  const { windowMs, limit: capacity } = keyBody;
+  const hasBurst = optionOf(keyBody.algorithm) === 'burst';
   return {
     kind: 'explain',
-    ...{ policy, key, algorithm: held.algorithm, capacity, windowMs, atMs, cost: 1 },
-    limit: hasBurst ? (held.override?.limit ?? definition.limit) : capacity,
+    ...{ policy, key, algorithm: keyBody.algorithm, capacity, windowMs, atMs, cost: 1 },
+    limit: hasBurst ? (keyBody.override?.limit ?? definition.limit) : capacity,
     bucketMs: Math.ceil(windowMs / (definition.buckets ?? 1)),
     allowed: allowed!,
     remaining: remaining!,
     retryAfterMs: retryAfterMs!,
     resetAfterMs: resetAfterMs!,
     inLog: false,
-    ...{ cells: held.cells, used: held.used, entries: held.entries, requests: [] },
-    ...(held.entryCount !== undefined && { entryCount: held.entryCount }),
+    ...{ cells: keyBody.cells, used: keyBody.used, entries: keyBody.entries, requests: [] },
+    ...(keyBody.entryCount !== undefined && { entryCount: keyBody.entryCount }),
   };
 }

@@ -1,4 +1,4 @@
-/** Options, reading and error handling of the commands that read logs. */
+/** Options, reading and error handling for the commands that read logs. */
 
 import { InvalidArgumentError, Option } from 'commander';
 import { SluiceError, systemClock } from 'sluice';
@@ -62,8 +62,9 @@ export const logOptions = (): readonly Option[] => [
   ),
   new Option(
     '--lateness <duration>',
-    `sort lines that are late by up to so long, in up to ${countText(LATENESS_BOUND.lines)} ` +
-      `lines of memory (default: any time, ${countText(SORT_BOUND.lines)} lines)`,
+    'maximum time that a line is behind the newest line before it; sorts in a buffer of ' +
+      `${countText(LATENESS_BOUND.lines)} lines (default: unlimited time, ` +
+      `${countText(SORT_BOUND.lines)} lines)`,
   ).argParser(durationValue),
   new Option(
     '--column <mapping>',
@@ -74,7 +75,7 @@ export const logOptions = (): readonly Option[] => [
 
 /** Where the costs of the requests come from. */
 export interface CostFacts {
-  /** Columns or JSON members with costs. Empty if the log lacks the requested column. */
+  /** Columns or JSON members with costs. Empty if no line has the column that `--column` names. */
   readonly columns: readonly string[];
   /** Number of requests with a cost. A request without a cost costs 1. */
   readonly read: number;
@@ -84,7 +85,7 @@ export interface CostFacts {
   readonly sample?: string;
 }
 
-/** Describes the log itself. */
+/** Facts about the log itself. */
 export interface LogFacts {
   readonly paths: readonly string[];
   readonly format: string;
@@ -92,13 +93,19 @@ export interface LogFacts {
   readonly requests: number;
   readonly unreadable: number;
   readonly samples: LogReport['samples'];
-  /** Number of lines too late to be sorted. They are replayed at the latest time reached. */
+  /** Number of lines too late to be sorted. They are replayed with a later time than their own. */
   readonly late: number;
-  /** Number of lines more than a day ahead of the lines around them, replayed like late lines. */
+  /**
+   * Number of lines more than a day ahead of the lines around them. They are replayed with an
+   * earlier time than their own.
+   */
   readonly early: number;
-  /** True if more than 1 % of the requests were replayed at another time than their own. */
+  /** True if more than 1 % of the requests were replayed with another time than their own. */
   readonly unreliable: boolean;
-  /** Only if `unreliable`: the delay of the latest line, and a command that sorts the log. */
+  /**
+   * Only if `unreliable`: how far the latest line is behind a line before it, and a command that
+   * sorts the log.
+   */
   readonly maxLateMs?: number;
   readonly sortCommand?: string;
   /** Undefined if no request has a cost and `--column` names no cost column. */
@@ -131,12 +138,12 @@ class CostSources {
   }
 }
 
-/** If a larger share of the lines is replayed at a wrong time, the result is unreliable. */
+/** If a larger share of the lines is replayed with a wrong time, the result is unreliable. */
 const MAX_MISPLACED = 0.01;
 
 /**
- * Reads logs to their end, or until `take` returns true. `label` precedes the progress text, for
- * commands that read the logs several times.
+ * Reads logs to their end, or until `take` returns true. The progress text starts with `label`,
+ * which distinguishes the passes of commands that read the logs twice.
  */
 export async function readLogs(
   output: Output,
@@ -178,7 +185,7 @@ export async function readLogs(
   };
 }
 
-/** Returns `log   access.log, combined`, followed by the problems of the log. */
+/** Returns a line such as `log access.log, combined`, followed by the problems of the log. */
 export function logLines(
   facts: LogFacts,
   {
@@ -195,12 +202,9 @@ export function logLines(
     lines.push(`${exactTimeText(firstMs)} to ${exactTimeText(lastMs)} UTC`);
   }
   if (costs !== undefined) lines.push(cut(costText(costs), room));
-  if (late > 0)
-    lines.push(`${counted(late, 'line')} out of order, replayed at the latest time reached`);
+  if (late > 0) lines.push(`${counted(late, 'line')} out of order, replayed with a later time`);
   if (early > 0) {
-    lines.push(
-      `${counted(early, 'line')} more than a day ahead, replayed at the latest time reached`,
-    );
+    lines.push(`${counted(early, 'line')} more than a day ahead, replayed with an earlier time`);
   }
   if (unreadable > 0) {
     lines.push(`${counted(unreadable, 'line')} unreadable, such as line ${samples[0].line}:`);
@@ -210,12 +214,15 @@ export function logLines(
   return [...labelled('log', ...lines), ...unreliableLines(facts, room)];
 }
 
-/** Returns `3 of 200 lines (1.5%) are replayed at a wrong time`. */
+/** Returns a text such as `3 of 200 lines (1.5%) are replayed at a wrong time`. */
 export const unreliableText = ({ late, early, requests }: LogFacts): string =>
   `${countText(late + early)} of ${countText(requests)} lines ` +
   `(${percentText(late + early, requests)}) are replayed at a wrong time`;
 
-/** Returns a warning and a command that sorts the log, on one line so that it can be copied. */
+/**
+ * Returns a warning and a command that sorts the log. The command is on one line, so that users can
+ * copy it.
+ */
 function unreliableLines(facts: LogFacts, room: number): readonly string[] {
   if (!facts.unreliable) return [];
   const { maxLateMs = 0, sortCommand: command } = facts;
@@ -225,7 +232,7 @@ function unreliableLines(facts: LogFacts, room: number): readonly string[] {
   return [...labelled('warning', ...wrapped(text, room)), ...(command ? [command] : [])];
 }
 
-/** Returns `costs from the column tokens`. */
+/** Returns a text such as `costs from the column tokens`. */
 export function costText({ columns }: CostFacts): string {
   if (columns.length === 0) return 'no request has a cost, so each costs 1';
   return `costs from the column${columns.length > 1 ? 's' : ''} ${columns.join(', ')}`;
@@ -239,7 +246,10 @@ function refusedLines({ refused, sample = '' }: CostFacts, room: number): readon
 
 type Run = Command['run'];
 
-/** Wraps a command. Reports errors in logs, configuration files and limits as usage errors. */
+/**
+ * Wraps the `run` of a command. Reports errors in logs, configuration files and limits with exit
+ * code 2.
+ */
 export const withLogs =
   (run: Run): Run =>
   async (context: Context, args, given): Promise<ExitCode> => {

@@ -3,7 +3,10 @@ import { rmSync } from 'node:fs';
 
 const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
 
-/** Deletes a file or folder on a signal that ends the process. Returns a function that stops it. */
+/**
+ * Deletes a file or folder when a signal ends the process. Returns a function that removes the
+ * signal handlers.
+ */
 export function removeOnSignal(path: string): () => void {
   const release = (): void => {
     for (const signal of SIGNALS) process.off(signal, stopped);

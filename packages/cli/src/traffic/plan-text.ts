@@ -34,7 +34,7 @@ export function planLines(result: PlanResult, top: number, paint: Paint): readon
   ];
 }
 
-/** Returns `, 20 of 1,234` if the list is incomplete, otherwise an empty string. */
+/** Returns a text such as `, 20 of 1,234` if the list is incomplete, otherwise an empty text. */
 const ofAll = (listed: readonly ClientReport[], { clients }: Impact): string =>
   listed.length < clients ? `, ${countText(listed.length)} of ${countText(clients)}` : '';
 
@@ -78,7 +78,9 @@ function summaryLines(result: PlanResult, paint: Paint): readonly string[] {
   ];
 }
 
-/** Returns the cost of the denied requests, and the number of requests above a limit. */
+/**
+ * Returns the cost of the denied requests, and the number of requests whose cost exceeds a limit.
+ */
 function costLines(costs: PlanResult['costs']): readonly string[] {
   if (costs === undefined) return [];
   const { requested, denied, requestsAboveLimit } = costs;

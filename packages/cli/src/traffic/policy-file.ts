@@ -12,7 +12,9 @@ const NAMES: Readonly<Record<string, string>> = {
   ...{ '1d': 'perDay', '1h': 'perHour', '1m': 'perMinute', '1s': 'perSecond', '1ms': 'perMs' },
 };
 
-/** Returns `perMinute` for a window of one unit, otherwise a name such as `per15m`. */
+/**
+ * Returns a name such as `perMinute` for a window of one unit, otherwise a name such as `per15m`.
+ */
 export function policyName(windowMs: number): string {
   const code = durationCode(windowMs);
   return NAMES[code] ?? `per${code}`;
@@ -29,13 +31,13 @@ export function policyText(result: SuggestResult, costColumns: readonly string[]
   const { requests, clients, firstMs, lastMs, windows, proposed } = result;
   const { limit, windowMs } = proposed;
   const limits = windows.find((each) => each.windowMs === windowMs)!.limits;
-  const { clients: touched, deniedRequests } = limits.find((each) => each.limit === limit)!;
+  const { clients: deniedClients, deniedRequests } = limits.find((each) => each.limit === limit)!;
   const name = policyName(windowMs);
   const comments = wrapped(
     `Based on ${counted(requests, 'request')} from ${counted(clients, 'client')}, ` +
       `${exactTimeText(firstMs)} to ${exactTimeText(lastMs)} UTC: ${countText(limit)} in ` +
-      `${windowText(windowMs)} would have denied ${counted(touched, 'client')} ` +
-      `(${percentText(touched, clients)}) and ${counted(deniedRequests, 'request')} ` +
+      `${windowText(windowMs)} would have denied ${counted(deniedClients, 'client')} ` +
+      `(${percentText(deniedClients, clients)}) and ${counted(deniedRequests, 'request')} ` +
       `(${percentText(deniedRequests, requests)}).${costText(result, costColumns)}`,
     78,
   );

@@ -42,7 +42,7 @@ export class Progress {
 
 const megabytes = (bytes: number): string => `${(bytes / 1e6).toFixed(1)} MB`;
 
-/** Returns `read 12.0 MB of 40.0 MB (30.0%), 400,000 lines/s`. */
+/** Returns a text such as `read 12.0 MB of 40.0 MB (30.0%), 400,000 lines/s`. */
 export function readingText({ progress, lines }: LogReport, sinceMs: number): string {
   const { bytesRead, bytesTotal } = progress;
   const perSecond = Math.round((1000 * lines) / Math.max(1, systemClock.now() - sinceMs));

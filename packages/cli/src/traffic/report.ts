@@ -14,7 +14,7 @@ export interface ReportOptions extends PrintOptions {
   readonly report?: string;
 }
 
-/** Prints the result as JSON, or as lines. */
+/** Prints the result as JSON with `--json`, otherwise as lines. */
 export function printResult(
   output: Output,
   { json }: PrintOptions,

@@ -7,13 +7,16 @@ import { pipeline } from 'node:stream/promises';
 import { STANDARD_INPUT } from 'sluice-traffic';
 import { removeOnSignal } from './on-signal.ts';
 
-/** Runs a task on paths that can be read repeatedly, then deletes the temporary file. */
+/**
+ * Runs a task with paths that it can read repeatedly: copies standard input to a temporary file,
+ * and deletes the file after the task.
+ */
 export async function withFiles<T>(
   paths: readonly string[],
   task: (paths: readonly string[]) => Promise<T>,
 ): Promise<T> {
   if (!paths.includes(STANDARD_INPUT)) return await task(paths);
-  // Synchronous, so that no signal arrives between creating the folder and adding its handler.
+  // Create the folder synchronously, so that no signal arrives before its handler is added.
   const folder = mkdtempSync(join(tmpdir(), 'sluice-'));
   const release = removeOnSignal(folder);
   try {

@@ -27,7 +27,7 @@ const kneeNote = (peak: string): string =>
   `helps few more clients. proposed: ${HEAD_ROOM} times the knee, or the limit that denies at ` +
   'most 1% of the clients if that is higher, rounded up.';
 
-/** With fewer clients, 1 % of the clients is less than one client. */
+/** With fewer clients than this, 1 % of the clients is less than one client. */
 const FEW_CLIENTS = 1 / DENIED_SHARE;
 const FEW_NOTE =
   'With fewer than 100 clients, the proposed limits deny none of them. The table below shows how ' +
@@ -44,13 +44,13 @@ const UNITS: Readonly<Record<string, string>> = {
   ...{ '1 s': 'second', '1 min': 'minute', '1 h': 'hour', '1 d': 'day' },
 };
 
-/** Returns `minute` for a window of one unit, otherwise a text such as `15 min`. */
+/** Returns a unit such as `minute` for a window of one unit, otherwise a text such as `15 min`. */
 function perText(windowMs: number): string {
   const text = windowText(windowMs);
   return UNITS[text] ?? text;
 }
 
-/** Returns `Use 40 per minute: 6 of 1,753 clients would be denied.` */
+/** Returns a text such as `Use 40 per minute: 6 of 1,753 clients would be denied.` */
 export function adviceText({ proposed, clients, costs }: SuggestResult): string {
   const { limit, windowMs, clients: denied } = proposed;
   const unit = costs === undefined ? '' : 'a cost of ';
@@ -65,11 +65,11 @@ const share = (count: number, of: number): string =>
 export function suggestLines(result: SuggestResult, paint: Paint): readonly string[] {
   const { requests, clients, windows, proposed, leftOutMs, costs } = result;
   const rows = windows.map((each) => {
-    const { clients: touched, deniedRequests } = limitOf(each, each.proposed);
+    const { clients: deniedClients, deniedRequests } = limitOf(each, each.proposed);
     return [
       windowText(each.windowMs),
       ...[each.peak, each.knee, each.proposed].map(countText),
-      share(touched, clients),
+      share(deniedClients, clients),
       share(deniedRequests, requests),
     ];
   });
@@ -108,9 +108,9 @@ function curveLines(
   { limits, knee, proposed }: WindowReport,
   { clients, requests, costs }: SuggestResult,
 ): readonly string[] {
-  const rows = limits.map(({ limit, clients: touched, deniedRequests, deniedCost = 0 }) => [
+  const rows = limits.map(({ limit, clients: deniedClients, deniedRequests, deniedCost = 0 }) => [
     countText(limit),
-    share(touched, clients),
+    share(deniedClients, clients),
     share(deniedRequests, requests),
     ...(costs === undefined ? [] : [share(deniedCost, costs.requested)]),
     [limit === knee ? 'knee' : '', limit === proposed ? 'proposed' : '']

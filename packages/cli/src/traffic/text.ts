@@ -3,7 +3,7 @@ import { visible } from '../output.ts';
 
 export const LINE_COLUMNS = 80;
 
-/** Escapes untrusted text and cuts it to a width. */
+/** Escapes untrusted text and truncates it to a width. */
 export function cut(text: string, columns: number): string {
   const shown = visible(text);
   return shown.length <= columns ? shown : `${shown.slice(0, Math.max(0, columns - 1))}…`;
@@ -11,14 +11,14 @@ export function cut(text: string, columns: number): string {
 
 export interface Column {
   readonly heading: string;
-  /** Numbers are right-aligned and never cut. */
+  /** Numbers are right-aligned and never truncated. */
   readonly isNumber?: boolean;
 }
 
 const GAP = '  ';
 const MIN_WIDTH = 4;
 
-/** Formats a table of untrusted text. If it is too wide, the widest columns are cut. */
+/** Formats a table of untrusted text. If the table is too wide, truncates its widest columns. */
 export function tableLines(
   columns: readonly Column[],
   rows: readonly (readonly string[])[],
@@ -41,7 +41,10 @@ export function tableLines(
 const BARS = [...'▁▂▃▄▅▆▇█'];
 const EMPTY = '·';
 
-/** Draws counts over time as columns, relative to `most`. */
+/**
+ * Draws counts over time as columns. A count of `most` has the full height; by default, the highest
+ * count.
+ */
 export function barsText(counts: readonly number[], columns: number, most?: number): string {
   const joined = fitted(counts, columns);
   const top = most ?? Math.max(...joined);
@@ -50,7 +53,7 @@ export function barsText(counts: readonly number[], columns: number, most?: numb
     .join('');
 }
 
-/** Sums adjacent counts, so that at most `columns` counts remain. */
+/** Returns at most `columns` counts: sums adjacent counts if there are more. */
 export function fitted(counts: readonly number[], columns: number): readonly number[] {
   const each = Math.ceil(counts.length / columns);
   if (each <= 1) return counts;
@@ -73,7 +76,10 @@ export function wrapped(text: string, columns = LINE_COLUMNS): readonly string[]
   return line === '' ? lines : [...lines, line];
 }
 
-/** Returns lines such as `denied      416,122 of 5,000,000 requests`, further lines indented. */
+/**
+ * Returns lines such as `denied 416,122 of 5,000,000 requests`. The label is only on the first
+ * line, and the others are indented.
+ */
 export function labelled(label: string, ...lines: readonly string[]): readonly string[] {
   return lines.map((line, at) => `${(at === 0 ? label : '').padEnd(LABEL_COLUMNS)}${line}`);
 }

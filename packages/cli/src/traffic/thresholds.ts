@@ -6,7 +6,7 @@ import { countText, percentText } from 'sluice-traffic/format';
 
 export interface Threshold {
   readonly text: string;
-  /** Either a share from 0 to 1, or a count. */
+  /** Either `share`, from 0 to 1, or `count` is set. */
   readonly share?: number;
   readonly count?: number;
 }
@@ -28,8 +28,11 @@ export function thresholdValue(text: string): Threshold {
 const isWithin = ({ share, count }: Threshold, denied: number, of: number): boolean =>
   share === undefined ? denied <= count! : denied <= share * of;
 
-/** Returns for each threshold the number denied, and whether that is within the threshold. */
-export function judge(result: PlanResult, thresholds: Thresholds): readonly Judgement[] {
+/**
+ * Returns for each threshold the number of denied clients or requests, and whether it is within the
+ * threshold.
+ */
+export function judgeThresholds(result: PlanResult, thresholds: Thresholds): readonly Judgement[] {
   const { denied, clients, requests, ordinaryClients } = result;
   const all = [
     ['--max-denied-clients', thresholds.maxDeniedClients, 'clients', denied.clients, clients],
@@ -49,7 +52,10 @@ export function judge(result: PlanResult, thresholds: Thresholds): readonly Judg
   });
 }
 
-/** Returns `25 of 2,000 clients are denied (1.3%), more than --max-denied-clients 0.1%`. */
+/**
+ * Returns a text such as `25 of 2,000 clients are denied (1.3%), more than --max-denied-clients
+ * 0.1%`.
+ */
 export function judgementText({ flag, most, what, denied, of }: Judgement): string {
   const share = percentText(denied, of);
   const found = `${countText(denied)} of ${countText(of)} ${what} are denied (${share})`;

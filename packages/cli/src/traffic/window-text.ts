@@ -1,4 +1,4 @@
-/** Draws the window of an algorithm: when requests came, and which were admitted. */
+/** Draws the window of an algorithm: the admitted and the denied requests over time. */
 
 import { describeExplanation, type Explanation } from 'sluice-traffic';
 import { countText, windowText } from 'sluice-traffic/format';
@@ -26,13 +26,13 @@ function viewOf(explained: Explanation): View {
   return { fromMs: startMs - 1, toMs: startMs + windows * windowMs - 1, windows };
 }
 
-interface Timed {
+interface TimedCount {
   readonly timeMs: number;
   readonly count: number;
 }
 
 /** Sums the counts in each column. */
-function columnsOf({ fromMs, toMs }: View, all: readonly Timed[]): readonly number[] {
+function columnsOf({ fromMs, toMs }: View, all: readonly TimedCount[]): readonly number[] {
   const counts = new Array<number>(COLUMNS).fill(0);
   for (const { timeMs, count } of all) {
     if (timeMs <= fromMs || timeMs > toMs) continue;
@@ -45,7 +45,7 @@ function columnsOf({ fromMs, toMs }: View, all: readonly Timed[]): readonly numb
 export function windowLines(explained: Explanation, paint: Paint): readonly string[] {
   const view = viewOf(explained);
   const { requests, entries, entryCount = 0, atMs, windowMs, hasCosts } = explained;
-  const timed = (allowed: boolean): readonly Timed[] =>
+  const timed = (allowed: boolean): readonly TimedCount[] =>
     requests
       .filter((each) => each.allowed === allowed)
       .map(({ timeMs, cost = 1 }) => ({ timeMs, count: cost }));
@@ -70,7 +70,10 @@ export function windowLines(explained: Explanation, paint: Paint): readonly stri
   ];
 }
 
-/** Returns `1 min ago ... now`, or marks for now and the start of each clock-aligned window. */
+/**
+ * Returns `1 min ago ... now` for a sliding window, otherwise marks for the current time and the
+ * start of each clock-aligned window.
+ */
 function axisOf(view: View, atMs: number, windowMs: number): string {
   const now = Math.ceil(((atMs - view.fromMs) / (view.toMs - view.fromMs)) * COLUMNS) - 1;
   if (now === COLUMNS - 1) return `${`${windowText(windowMs)} ago`.padEnd(COLUMNS - 3)}now`;

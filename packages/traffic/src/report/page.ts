@@ -127,13 +127,10 @@ export function lead(about: Part, { log, missingHeaders }: ReportExtras): Part {
       note(counted(log.unreadable, 'line'), ' unreadable.'),
     log !== undefined &&
       log.late > 0 &&
-      note(counted(log.late, 'line'), ' out of order, replayed at the latest time reached.'),
+      note(counted(log.late, 'line'), ' out of order, replayed with a later time.'),
     log?.early !== undefined &&
       log.early > 0 &&
-      note(
-        counted(log.early, 'line'),
-        ' more than a day ahead, replayed at the latest time reached.',
-      ),
+      note(counted(log.early, 'line'), ' more than a day ahead, replayed with an earlier time.'),
     missing !== '' &&
       note(
         `No request in the log has ${missing}, which the rules use: all requests counted by it `,

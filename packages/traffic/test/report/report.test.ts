@@ -66,8 +66,8 @@ test('the report shows the log and its problems', () => {
   expect(page.includes('/var/log/&lt;a&gt;.log'), '/var/log/&lt;a&gt;.log').toBe(true);
   expect(page.includes('3 lines unreadable.'), '3 lines unreadable.').toBe(true);
   expect(
-    page.includes('1 line out of order, replayed at the latest time reached.'),
-    '1 line out of order, replayed at the latest time reached.',
+    page.includes('1 line out of order, replayed with a later time.'),
+    '1 line out of order, replayed with a later time.',
   ).toBe(true);
   expect(
     page.includes('No request in the log has x-api-key'),

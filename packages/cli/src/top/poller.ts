@@ -4,7 +4,7 @@ import type { Client } from '../client.ts';
 import { Failure } from '../output.ts';
 import { readMetrics, type Sample } from './metrics.ts';
 
-/** A policy in one snapshot. */
+/** The state of a policy in one snapshot. */
 export interface PolicyState {
   readonly name: string;
   /** `limit`, `windowMs` and `algorithm` are undefined for limits that requests define inline. */
@@ -12,21 +12,21 @@ export interface PolicyState {
   readonly windowMs: number | undefined;
   readonly algorithm: string | undefined;
   readonly shadow: boolean;
-  /** Totals since the service started. In shadow mode, they count the hypothetical decisions. */
+  /** Numbers of decisions since the service started. In shadow mode, hypothetical decisions. */
   readonly allowed: number;
   readonly denied: number;
-  /** Rates since the previous snapshot; undefined in the first one. */
+  /** Rates since the previous snapshot. Undefined in the first snapshot. */
   readonly allowedPerSecond: number | undefined;
   readonly deniedPerSecond: number | undefined;
 }
 
-/** Rates of the last snapshots, oldest first. */
+/** Decisions per second between the last snapshots, oldest first. */
 export interface Rates {
   readonly allowed: readonly number[];
   readonly denied: readonly number[];
 }
 
-export interface WatchedKey {
+export interface TopKey {
   readonly policy: string;
   readonly key: string;
   readonly atLeast: number;
@@ -45,16 +45,19 @@ export interface Snapshot {
   /** Number of keys. Undefined unless the store is the memory store, which counts its keys. */
   readonly keys: number | undefined;
   readonly evicted: number;
-  /** Checks decided without the store. */
+  /** Checks that were decided without the store, because it was unavailable. */
   readonly degraded: number;
   /** Denials of blocked keys. */
   readonly blocked: number;
   readonly policies: readonly PolicyState[];
-  readonly mostDenied: readonly WatchedKey[];
-  readonly mostAllowed: readonly WatchedKey[];
+  readonly mostDenied: readonly TopKey[];
+  readonly mostAllowed: readonly TopKey[];
 }
 
-/** The last snapshot, with mean rates over the whole time watched. Busiest policy first. */
+/**
+ * The last snapshot, with the mean rates over the last `KEPT_RATES` intervals. Policies are in the
+ * order of `sortByRates`.
+ */
 export interface TopResult extends Snapshot {
   readonly kind: 'top';
   readonly firstMs: number;
@@ -62,7 +65,7 @@ export interface TopResult extends Snapshot {
 }
 
 const KEPT_RATES = 240;
-/** Top keys are requested for the busiest policies only. */
+/** Top keys are requested only for this many policies, those with the highest rates. */
 const MAX_POLICIES = 8;
 const MAX_KEYS = 20;
 
@@ -91,12 +94,15 @@ type Metrics = ReadonlyMap<string, readonly Sample[]>;
 const sumOf = (samples: readonly Sample[] = []): number =>
   samples.reduce((sum, { value }) => sum + value, 0);
 
-export class Watch {
+export class ServicePoller {
   readonly #client: Client;
   readonly #rates = new Map<string, { allowed: number[]; denied: number[] }>();
   #counts: ReadonlyMap<string, Counts> = new Map();
   #countedMs: number | undefined = undefined;
-  /** Seconds between snapshots: the duration of each kept rate, oldest first. */
+  /**
+   * Seconds between the last snapshots, oldest first. A rate of each policy belongs to each
+   * interval.
+   */
   readonly #passedS: number[] = [];
 
   constructor(client: Client) {
@@ -124,7 +130,7 @@ export class Watch {
       );
     }
     const states = this.#states(definitions, metrics, atMs);
-    const names = busiest(states)
+    const names = sortByRates(states)
       .slice(0, MAX_POLICIES)
       .map(({ name }) => name);
     const [mostDenied, mostAllowed] = await Promise.all([
@@ -146,7 +152,7 @@ export class Watch {
       const { allowed, denied } = counts.get(name) ?? { allowed: 0, denied: 0 };
       const last = this.#counts.get(name) ?? { allowed: 0, denied: 0 };
       const perSecond = (now: number, then: number): number | undefined =>
-        // A smaller counter means that the service restarted from 0.
+        // If a counter is smaller than before, the service has restarted and counts from 0.
         passedS > 0 ? (now >= then ? now - then : now) / passedS : undefined;
       const definition = byName.get(name);
       return {
@@ -161,7 +167,7 @@ export class Watch {
         deniedPerSecond: perSecond(denied, last.denied),
       };
     });
-    if (passedS > 0) keep(this.#passedS, passedS);
+    if (passedS > 0) appendRate(this.#passedS, passedS);
     for (const state of states) this.#keepRates(state);
     this.#counts = counts;
     this.#countedMs = atMs;
@@ -172,15 +178,15 @@ export class Watch {
     if (allowedPerSecond === undefined || deniedPerSecond === undefined) return;
     const rates = this.#rates.get(name) ?? { allowed: [], denied: [] };
     this.#rates.set(name, rates);
-    keep(rates.allowed, allowedPerSecond);
-    keep(rates.denied, deniedPerSecond);
+    appendRate(rates.allowed, allowedPerSecond);
+    appendRate(rates.denied, deniedPerSecond);
   }
 
-  /** Returns the snapshot with mean rates over the whole time watched. */
-  summary(shot: Snapshot): TopResult {
+  /** Returns the snapshot with the mean rates over the last `KEPT_RATES` intervals. */
+  summary(snapshot: Snapshot): TopResult {
     const watchedS = this.#passedS.reduce((sum, each) => sum + each, 0);
-    const policies = busiest(
-      shot.policies.map((policy) => {
+    const policies = sortByRates(
+      snapshot.policies.map((policy) => {
         const { allowed, denied } = this.ratesOf(policy.name);
         return {
           ...policy,
@@ -191,13 +197,16 @@ export class Watch {
     );
     return {
       kind: 'top',
-      ...shot,
-      firstMs: shot.atMs - Math.round(1000 * watchedS),
+      ...snapshot,
+      firstMs: snapshot.atMs - Math.round(1000 * watchedS),
       policies: policies.map((policy) => ({ ...policy, rates: this.ratesOf(policy.name) })),
     };
   }
 
-  /** Returns the mean of the rates, weighted by their durations. */
+  /**
+   * Returns the mean rate over all stored intervals. If a policy appeared later, its rate counts as
+   * 0 in the intervals before.
+   */
   #mean(rates: readonly number[]): number | undefined {
     if (rates.length === 0) return undefined;
     const passed = this.#passedS.slice(-rates.length);
@@ -205,11 +214,11 @@ export class Watch {
     return sum / this.#passedS.reduce((all, each) => all + each, 0);
   }
 
-  async #topKeys(policies: readonly string[], by: 'denied' | 'allowed'): Promise<WatchedKey[]> {
+  async #topKeys(policies: readonly string[], by: 'denied' | 'allowed'): Promise<TopKey[]> {
     const all = policies.map(async (policy) => {
       const query = new URLSearchParams({ policy, by, count: String(MAX_KEYS) });
       const { body } = await this.#client.request('GET', `/v1/top?${query}`).catch(emptyIfUnknown);
-      const { keys = [] } = body as { keys?: readonly Omit<WatchedKey, 'policy'>[] };
+      const { keys = [] } = body as { keys?: readonly Omit<TopKey, 'policy'>[] };
       return keys.map(({ key, atLeast, atMost }) => ({ policy, key, atLeast, atMost }));
     });
     const keys = (await Promise.all(all)).flat().filter(({ atLeast }) => atLeast > 0);
@@ -217,20 +226,25 @@ export class Watch {
   }
 }
 
-/** Appends a value and drops the oldest if there are too many. */
-function keep(values: number[], value: number): void {
+/** Appends a value. Removes the oldest value if there are more than `KEPT_RATES`. */
+function appendRate(values: number[], value: number): void {
   values.push(value);
   if (values.length > KEPT_RATES) values.shift();
 }
 
-/** Returns no keys if a reload has removed the policy since. */
+/**
+ * Returns a body without keys if the service does not know the policy: a reload has removed it in
+ * the meantime. Throws any other error.
+ */
 function emptyIfUnknown(error: unknown): { body: object } {
   if (error instanceof Failure && error.message.includes('ERR_UNKNOWN_POLICY')) return { body: {} };
   throw error;
 }
 
-/** Sorts by denial rate, then by admission rate, then by totals. */
-export const busiest = <State extends PolicyState>(policies: readonly State[]): readonly State[] =>
+/** Sorts policies by denial rate, then by admission rate, then by totals, highest first. */
+export const sortByRates = <State extends PolicyState>(
+  policies: readonly State[],
+): readonly State[] =>
   [...policies].sort(
     (a, b) =>
       (b.deniedPerSecond ?? 0) - (a.deniedPerSecond ?? 0) ||
@@ -239,7 +253,11 @@ export const busiest = <State extends PolicyState>(policies: readonly State[]): 
       b.allowed - a.allowed,
   );
 
-/** Sums decisions by policy. Outcomes other than allowed and denied are ignored. */
+/**
+ * Sums the allowed and the denied decisions of each policy. Includes the hypothetical decisions of
+ * policies in shadow mode, whose outcomes are `shadow_allowed` and `shadow_denied`. Ignores other
+ * outcomes.
+ */
 function countsOf(metrics: Metrics): ReadonlyMap<string, Counts> {
   const counts = new Map<string, { allowed: number; denied: number }>();
   for (const { labels, value } of metrics.get('sluice_decisions_total') ?? []) {
