@@ -1,8 +1,8 @@
 /**
  * Runs the contenders of all benchmarks: the implementations that a benchmark compares. Each
- * contender has its own process, so that contenders share no garbage and no compiled code. They
- * take turns over several rounds, so that a slow phase of the machine affects all contenders.
- * Ratios are computed per round; the median is reported.
+ * contender has its own process, so that contenders share no garbage and no compiled code. They run
+ * alternately in several rounds, so that a slow phase of the machine affects all contenders. Ratios
+ * are computed for each round, and their median is reported.
  */
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
@@ -10,7 +10,7 @@ import { round } from './report.mjs';
 
 const WORKER = new URL('worker.mjs', import.meta.url);
 
-/** A process with one contender that executes one command at a time. */
+/** The process of a contender. Executes one command at a time. */
 export class Contender {
   constructor(module, name, options) {
     this.name = name;
@@ -40,7 +40,7 @@ export class Contender {
   }
 }
 
-/** Runs a task on contenders and stops them afterwards, also after an error. */
+/** Starts contenders and runs a task with them. Stops them afterwards, also after an error. */
 export async function withContenders(module, names, options, task) {
   const contenders = names.map((name) => new Contender(module, name, options));
   try {
@@ -61,7 +61,8 @@ export const spread = (values) => (Math.max(...values) - Math.min(...values)) / 
 
 /**
  * Runs each contender once per round. Returns the results of `run` by contender name, in the order
- * of the rounds: nanoseconds per operation, or an object of several costs.
+ * of the rounds. A result is a number of nanoseconds per operation, or an object with several
+ * costs.
  */
 export async function takeTurns(contenders, rounds, operations) {
   const times = new Map(contenders.map(({ name }) => [name, []]));

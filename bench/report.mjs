@@ -7,7 +7,10 @@ function machine() {
   return `${cpus[0]?.model.trim()} x${cpus.length}, ${memoryGb} GB, Node ${process.version}`;
 }
 
-/** Returns a bar, which is a required bound: `got` must be at least, or at most, `need`. */
+/**
+ * Returns a bar, which is a required bound. With the relation `>=`, `got` must be at least `need`;
+ * with `<=`, at most.
+ */
 export function bar(name, relation, need, got) {
   const ok = relation === '>=' ? got >= need : got <= need;
   return { name, need: `${relation} ${need}`, got: round(got), ok };

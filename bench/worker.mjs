@@ -1,4 +1,7 @@
-/** Main module of a contender's process: creates the contender and runs the harness's commands. */
+/**
+ * Main module of the process of a contender: creates the contender and executes the commands of the
+ * harness.
+ */
 const [moduleAddress, name, options] = process.argv.slice(2);
 const { contenders } = await import(moduleAddress);
 // Open connections of a contender would keep this process alive after the harness exits.

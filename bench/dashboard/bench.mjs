@@ -1,6 +1,6 @@
 /**
- * Dashboard benchmark, with 20 policies and 100,000 keys under load. Measures the service's cost of
- * an open event stream, and the browser's CPU time for each page.
+ * Dashboard benchmark, with 20 policies and 100,000 keys under load. Measures how much an open
+ * event stream costs the service, and the CPU time of the browser for each page.
  */
 import { readdirSync, readFileSync } from 'node:fs';
 import { loadavg } from 'node:os';
@@ -19,7 +19,9 @@ const KEYS = 100_000;
 const KEYS_PER_TURN = 5000;
 /** A turn takes several seconds, because the stream sends one event per second. */
 const REQUESTS_PER_TURN = 100_000;
-/** An even number: the runs with and without a stream then go first equally often. */
+/**
+ * An even number, so that the runs with and without a stream each come first in half of the rounds.
+ */
 const ROUNDS = 12;
 const PAGE_SECONDS = 12;
 /** The policy page shows a policy with denials. The key page shows a key that is checked often. */
@@ -42,7 +44,7 @@ const checksOf = (turn) =>
   });
 
 /** Alternates rounds with and without an open event stream. */
-async function feedTurns({ service, listener, load }, progress) {
+async function streamTurns({ service, listener, load }, progress) {
   const port = await service.call('port');
   const options = (turn) => ({ connections: CONNECTIONS, status: 200, messages: checksOf(turn) });
   for (let turn = 0; turn < KEYS / KEYS_PER_TURN; turn++) {
@@ -85,13 +87,13 @@ function cpuTicksOfTree(pid) {
   return [...times].reduce((sum, [each, time]) => sum + (isBelow(each) ? time : 0), 0);
 }
 
-/** Runs a task under load. */
+/** Runs a task while the service is under load. */
 async function underLoad({ service, load }, task) {
   const port = await service.call('port');
   let isOver = false;
   const loading = (async () => {
     for (let turn = 0; !isOver; turn++) {
-      // One key is checked repeatedly, so that its page has data.
+      // Also check one key in each turn, so that the key page has data.
       const options = {
         connections: 4,
         status: 200,
@@ -108,7 +110,7 @@ async function underLoad({ service, load }, task) {
   }
 }
 
-/** Returns the share of a core that the whole browser uses while a page is open. */
+/** Resolves to the part of a core that the whole browser uses while a page is open. */
 async function pageShare(server, page, address) {
   await page.goto(address);
   await page.reload();
@@ -148,7 +150,7 @@ export async function dashboardBench(progress) {
   progress(`${ROUNDS} rounds, load average ${round(loadavg()[0])}`);
   await withContenders(LOAD, ['load'], {}, ([load]) =>
     withContenders(PARTS, ['service', 'listener'], {}, async ([service, listener]) => {
-      const turns = await feedTurns({ service, listener, load }, progress);
+      const turns = await streamTurns({ service, listener, load }, progress);
       result.rows.push(...loadRows(turns, 'POST /v1/check'));
       const without = turns.get('without feed');
       const ratio = (field) =>

@@ -1,4 +1,7 @@
-/** The service with many policies, and a client of its event stream. */
+/**
+ * Contenders of the dashboard benchmark: the service with many policies, and a client of its event
+ * stream.
+ */
 import { get } from 'node:http';
 import { makeLog, openStore, readSettings, startService } from 'sluice-server';
 

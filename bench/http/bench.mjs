@@ -11,8 +11,9 @@ const SERVERS = new URL('servers.mjs', import.meta.url);
 const LOAD = new URL('load.mjs', import.meta.url);
 
 /**
- * `ofBare` is the required ratio of CPU time, bare app to app with Sluice. `requests` makes a turn
- * take about the same time with each framework.
+ * `ofBare` is the required ratio of the CPU time of the bare app to that of the app with Sluice.
+ * `requests` is the number of requests in a turn, chosen so that a turn takes about the same time
+ * with each framework.
  */
 const FRAMEWORKS = {
   express: { peer: 'express-rate-limit', ofBare: 0.85, requests: 2_000 },
@@ -22,14 +23,18 @@ const FRAMEWORKS = {
 const OF_PEER = 1;
 
 const CONNECTIONS = 64;
-/** Unmeasured turns in which V8 compiles the code, which takes longer for an app with more code. */
+/**
+ * Turns that are not measured, because V8 compiles the code. That takes longer for an app with more
+ * code.
+ */
 const WARM_UP_TURNS = 8;
 const TURNS = 3;
 
 const TRAFFICS = [
   {
     traffic: 'all allowed',
-    // Each start uses new processes: two processes of the same code can differ by 10 % until exit.
+    // Each start uses new processes, because two processes with the same code may differ in speed
+    // by 10 % as long as they run.
     starts: 5,
     options: { limit: 1_000_000_000, windowMs: 60_000 },
     status: 200,
@@ -50,8 +55,8 @@ const TRAFFICS = [
   },
 ];
 
-/** One server under load, with the methods that the harness calls on a contender. */
-class Lane {
+/** A server and its load generator, with the methods that the harness calls on a contender. */
+class LoadedServer {
   constructor(server, load, status) {
     this.name = server.name;
     this.server = server;
@@ -59,7 +64,7 @@ class Lane {
     this.status = status;
   }
 
-  /** Verifies statuses and headers before the measurement. */
+  /** Throws unless the server responds with the expected statuses and headers. */
   async verify() {
     this.port = await this.server.call('port');
     const request = () => fetch(`http://127.0.0.1:${this.port}/`);
@@ -99,7 +104,7 @@ async function measure(result, framework, { traffic, starts, options, status, co
   for (let start = 0; start < starts; start++) {
     await withContenders(LOAD, ['load'], {}, ([load]) =>
       withContenders(SERVERS, names, options, async (servers) => {
-        const lanes = servers.map((server) => new Lane(server, load, status));
+        const lanes = servers.map((server) => new LoadedServer(server, load, status));
         for (const lane of lanes) await lane.verify();
         await takeTurns(lanes, WARM_UP_TURNS, requests);
         const measured = await takeTurns(lanes, TURNS, requests);

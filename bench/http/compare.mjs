@@ -1,4 +1,4 @@
-/** Summaries of the measured turns: a row for each server, and ratios between servers. */
+/** Summarizes the measured turns: a row for each server, and ratios between servers. */
 import { median, spread } from '../harness.mjs';
 import { bar, round } from '../report.mjs';
 
@@ -21,9 +21,9 @@ export function loadRows(turns, traffic) {
 }
 
 /**
- * Adds the ratios of `name` to `peer`, above 1 if `name` is faster: by throughput (`time`) and by
- * the server's CPU time per request (`server`), each the median over the turns. If `need` is given,
- * adds a bar (a required bound) for one of the ratios: `judged` is `time` or `server`.
+ * Adds two ratios of `name` to `peer`: of throughput (`time`) and of the server's CPU time per
+ * request (`server`). Each is the median over the turns, and above 1 if `name` is faster. If `need`
+ * is given, adds a bar (a required bound) for the ratio that `judged` names.
  */
 export function compare(result, turns, traffic, [name, peer, need], judged = 'time') {
   const others = turns.get(peer);

@@ -1,6 +1,6 @@
 /**
  * The load generator: a process with one request in flight on each of several keep-alive
- * connections. It parses the minimum of HTTP, so that the server is the bottleneck.
+ * connections. It parses only as much of HTTP as necessary, so that the server is the bottleneck.
  */
 import { once } from 'node:events';
 import { connect } from 'node:net';
@@ -21,13 +21,14 @@ export function readResponse(text) {
   if (length === null && !headers.includes('\r\ntransfer-encoding: chunked')) {
     throw new Error(`Expected Content-Length or chunks, got ${headers}`);
   }
-  // The bodies are one line of JSON or text, so no other chunk can look like the last one.
+  // The bodies are single lines of JSON or text, so the text of the last chunk cannot occur in
+  // them.
   const last = text.indexOf(LAST_CHUNK, head);
   const end = length ? start + Number(length[1]) : last < 0 ? Infinity : last + LAST_CHUNK.length;
   return text.length < end ? undefined : { status, end };
 }
 
-/** Returns the bytes of a request; `fields` are its header lines. */
+/** Returns the bytes of a request. `fields` are additional header lines. */
 function requestText({ method, path, fields = [], body }) {
   const length = body === undefined ? [] : [`Content-Length: ${Buffer.byteLength(body)}`];
   const head = [`${method} ${path} HTTP/1.1`, `Host: ${HOST}`, 'Connection: keep-alive'];
@@ -48,7 +49,7 @@ function sendAll(socket, texts, next, isExpected) {
       try {
         const response = readResponse(received);
         if (response === undefined) return;
-        // One request was sent, so no bytes may follow its response.
+        // Only one request was sent, so no bytes may follow its response.
         if (!isExpected(response.status) || response.end !== received.length) {
           throw new Error(`Unexpected response ${received}`);
         }

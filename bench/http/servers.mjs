@@ -1,7 +1,7 @@
 /**
- * The servers under load: for each framework the bare app, the app with Sluice and the app with
- * its most used limiter; for Hono also Sluice in front of the app. The other limiters send the
- * rate-limit headers of an IETF draft, in the form that costs them least.
+ * The servers under load: for each framework the bare app, the app with Sluice, and the app with
+ * the most used limiter of the framework. For Hono, also Sluice in front of the app. The other
+ * limiters send rate-limit headers of the IETF draft version that takes them the least time.
  */
 import { once } from 'node:events';
 import { createServer } from 'node:http';

@@ -1,6 +1,6 @@
 /**
- * Limiters of tokens. Each keeps calls to a fake model in flight, and returns the calls that it
- * admitted, with the time of their admission by the clock of the limiter.
+ * Limiters of tokens. The `run` method of a contender keeps calls to a fake model in flight. It
+ * resolves to the admitted calls, with the time of their admission by the clock of the limiter.
  */
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -12,10 +12,13 @@ import { connect } from '../redis/clients.mjs';
 
 const URL = 'http://model.test/v1/chat/completions';
 const INPUT_TOKENS = 20;
-/** After a denial, callers of a limiter that does not queue try again. */
+/** After a denial by a limiter without a queue, a caller tries again after this time. */
 const RETRY_MS = 20;
 
-/** Deterministic numbers from 0 to 1, different in each process. */
+/**
+ * Returns a generator of numbers from 0 to 1. The same seed gives the same numbers, and each
+ * process has its own seed.
+ */
 function randomNumbers(seed) {
   let state = seed;
   return () => {
@@ -24,7 +27,10 @@ function randomNumbers(seed) {
   };
 }
 
-/** Replies after 20 to 60 ms with a quarter of the cap on average, and up to half of it. */
+/**
+ * Returns a fake model. Its replies take 20 to 60 ms and have up to half of `maxTokens` tokens, on
+ * average a quarter.
+ */
 function modelOf({ maxTokens, seed }) {
   const random = randomNumbers(seed);
   return () => ({
@@ -33,7 +39,7 @@ function modelOf({ maxTokens, seed }) {
   });
 }
 
-/** Keeps `callers` loops of `call` running for `forMs`. */
+/** Calls `call` in `callers` concurrent loops for `forMs`. */
 async function keepCalling(callers, forMs, call) {
   const endMs = performance.now() + forMs;
   const loop = async () => {
@@ -51,7 +57,10 @@ async function ours(options, estimate) {
   const model = modelOf(options);
   const current = new AsyncLocalStorage();
   let admitted = [];
-  /** Passes everything on, and notes the time of an admission by the clock of Redis. */
+  /**
+   * The limiter, with an `acquire` that also records the time of the admission by the clock of
+   * Redis.
+   */
   const observed = Object.create(limiter, {
     acquire: {
       async value(...args) {
@@ -87,7 +96,8 @@ async function ours(options, estimate) {
         current.run({}, async () => {
           const signal = AbortSignal.timeout(Math.max(Math.floor(leftMs), 1));
           const init = { method: 'POST', body };
-          // Waits end with the run; calls that were sent are completed.
+          // At the end of the run, stop waiting for calls that are queued or in flight. The pause
+          // below gives the calls in flight time to complete.
           const response = await Promise.race([limited(URL, init), aborted(signal)]);
           await response?.text();
         }),
@@ -134,7 +144,7 @@ export const contenders = {
           }
           const { delayMs, output } = model();
           const atMs = Date.now();
-          // Its windows are identified by their end.
+          // The end of a window identifies it. Rounding removes differences between the clocks.
           const window = Math.round((atMs + result.msBeforeNext) / (windowMs / 4));
           admitted.push({ atMs, window, tokens: INPUT_TOKENS + output });
           await sleep(delayMs);

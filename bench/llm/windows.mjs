@@ -1,4 +1,6 @@
-/** Figures about the calls that were admitted: windows over the limit, overshoot, use. Pure. */
+/**
+ * Computes figures about admitted calls: windows over the limit, overshoot, and use of the limit.
+ */
 
 /** Returns the tokens of the calls admitted in each window that ends with a call. */
 export function slidingSums(calls, windowMs) {

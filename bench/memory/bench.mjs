@@ -21,9 +21,9 @@ const ROUNDS = 15;
 const OPERATIONS = 400_000;
 
 /**
- * Speed comparisons: contender, peer and the required ratio, if any. With 1,000 keys most calls
- * exceed the limit of 100 per minute, with 1,000,000 none does. The last comparison has 1,000 keys
- * and a limit that is never reached, and no required ratio.
+ * Speed comparisons: contender, peer and the required ratio, if any. With 1,000 keys, most calls
+ * exceed the limit of 100 per minute. With 1,000,000 keys, no call exceeds it. The last traffic has
+ * 1,000 keys and a limit that is never reached. Its ratios have no requirement.
  */
 const SPEEDS = [
   {
@@ -87,7 +87,7 @@ async function measureSpeed(result, progress) {
     await withContenders(CONTENDERS, names, options, async (contenders) => {
       for (const contender of contenders) {
         await contender.call('fill');
-        // Warm up: V8 compiles the code and makes its first garbage collections.
+        // Warm up, so that V8 has compiled the code and made its first garbage collections.
         await contender.call('run', OPERATIONS);
       }
       const times = await takeTurns(contenders, ROUNDS, OPERATIONS);

@@ -1,7 +1,8 @@
 /**
- * Contenders in memory: Sluice, the memory stores of two other limiters, and a bare `Map` of
- * counters, which limits nothing. Each uses its public API and a new key string for each call, as
- * in a server. All use the real clock, except the Sluice contenders with a `givenClock`.
+ * The contenders of the memory benchmark: Sluice, the memory stores of two other limiters, and a
+ * bare `Map` of counters, which limits nothing. The benchmark calls their public APIs with a new
+ * key string for each call, as in a server. All use the real clock, except the Sluice contenders
+ * with a `givenClock`.
  */
 import { MemoryStore } from 'express-rate-limit';
 import { RateLimiterMemory } from 'rate-limiter-flexible';
@@ -32,9 +33,9 @@ function sequence(keys) {
 const nanoseconds = (start, count) => Number(process.hrtime.bigint() - start) / count;
 
 /**
- * Returns the resident bytes that a task retains after garbage collection. A million strings grow
- * V8's young generation to its full 32 MB. The first loop causes that growth before the
- * measurement, so that only the memory of the keys is measured.
+ * Returns the resident bytes that a task retains after garbage collection. Creating a million
+ * strings grows V8's young generation to its full 32 MB. The first loop causes this growth before
+ * the measurement, so that only the memory of the keys is measured.
  */
 async function growth(task) {
   const settled = () => {
@@ -63,8 +64,8 @@ function longest(keys, call) {
   return Number(most);
 }
 
-/** Methods of a synchronous contender. */
-function immediate(call, { keys }) {
+/** Returns the methods of a contender with a synchronous API. */
+function syncContender(call, { keys }) {
   const next = sequence(keys);
   let sum = 0;
   return {
@@ -89,12 +90,15 @@ function immediate(call, { keys }) {
   };
 }
 
-/** Methods of an asynchronous contender. */
-function awaited(call, numberIn, { keys }) {
+/** Returns the methods of a contender with an asynchronous API. */
+function asyncContender(call, numberIn, { keys }) {
   const next = sequence(keys);
   let sum = 0;
-  /** Resolves to the number in a result. rate-limiter-flexible rejects the promise of a denial. */
-  const one = async (key) => {
+  /**
+   * Calls the limiter and resolves to the number in its result. rate-limiter-flexible rejects with
+   * the result if it denies.
+   */
+  const callOnce = async (key) => {
     try {
       return numberIn(await call(key));
     } catch (denial) {
@@ -103,7 +107,7 @@ function awaited(call, numberIn, { keys }) {
   };
   return {
     async fill() {
-      for (let number = 0; number < keys; number++) await one(keyOf(number));
+      for (let number = 0; number < keys; number++) await callOnce(keyOf(number));
     },
     async run(operations) {
       const start = process.hrtime.bigint();
@@ -118,9 +122,9 @@ function awaited(call, numberIn, { keys }) {
       return nanoseconds(start, operations);
     },
     async bytes() {
-      for (let made = 0; made < WARM_CALLS; made++) await one(keyOf(made % WARM_KEYS));
+      for (let made = 0; made < WARM_CALLS; made++) await callOnce(keyOf(made % WARM_KEYS));
       return growth(async () => {
-        for (let number = 0; number < keys; number++) await one(keyOf(WARM_KEYS + number));
+        for (let number = 0; number < keys; number++) await callOnce(keyOf(WARM_KEYS + number));
       });
     },
   };
@@ -133,7 +137,10 @@ function sluice(policy, clock) {
 
 const counter = ({ limit = LIMIT }) => ({ algorithm: 'sliding-counter', limit, window: WINDOW_MS });
 
-/** A clock with a given time, as in a server that has the arrival time of each request. */
+/**
+ * Returns a clock whose time the contender sets, as in a server that knows the arrival time of each
+ * request.
+ */
 function givenClock() {
   const clock = { nowMs: 1_745_000_100_000, now: () => clock.nowMs, schedule: () => () => {} };
   return clock;
@@ -142,42 +149,45 @@ function givenClock() {
 export const contenders = {
   'sluice checkSync': (options) => {
     const limiter = sluice(counter(options));
-    return immediate((key) => limiter.checkSync('p', key).remaining, options);
+    return syncContender((key) => limiter.checkSync('p', key).remaining, options);
   },
 
   'sluice checkSync, time given': (options) => {
     const limiter = sluice(counter(options), givenClock());
-    return immediate((key) => limiter.checkSync('p', key).remaining, options);
+    return syncContender((key) => limiter.checkSync('p', key).remaining, options);
   },
 
   'sluice check, awaited': (options) => {
     const limiter = sluice(counter(options));
-    return awaited(
+    return asyncContender(
       (key) => limiter.check('p', key),
       (decision) => decision.remaining,
       options,
     );
   },
 
-  /** `sliding-log` with the same traffic. */
+  /** A sliding log with the same traffic. */
   'sluice sliding-log': (options) => {
     const limiter = sluice({ algorithm: 'sliding-log', limit: LIMIT, window: WINDOW_MS });
-    return immediate((key) => limiter.checkSync('p', key).remaining, options);
+    return syncContender((key) => limiter.checkSync('p', key).remaining, options);
   },
 
-  /** `sliding-log` with a window so short that nearly every call is admitted. */
+  /** A sliding log with a window so short that nearly every call is admitted. */
   'sluice sliding-log, admitting': (options) => {
     const limiter = sluice({ algorithm: 'sliding-log', limit: LIMIT, window: 20 });
-    return immediate((key) => limiter.checkSync('p', key).remaining, options);
+    return syncContender((key) => limiter.checkSync('p', key).remaining, options);
   },
 
-  /** `sliding-log` with a clock that advances after each pass over all keys: one entry per call. */
+  /**
+   * A sliding log with a clock that advances after each pass over all keys, so that each call adds
+   * an entry.
+   */
   'sluice sliding-log, entries': (options) => {
     const clock = givenClock();
     const policy = { algorithm: 'sliding-log', limit: 1_000_000, window: 60 * WINDOW_MS };
     const limiter = sluice(policy, clock);
     let calls = 0;
-    return immediate((key) => {
+    return syncContender((key) => {
       if (calls++ % options.keys === 0) clock.nowMs++;
       return limiter.checkSync('p', key).remaining;
     }, options);
@@ -214,13 +224,13 @@ export const contenders = {
       return count;
     };
     const longestSet = (keys) => longest(keys, (key) => counts.set(key, 1));
-    return { ...immediate(call, options), longest: longestSet };
+    return { ...syncContender(call, options), longest: longestSet };
   },
 
   'rate-limiter-flexible': (options) => {
     const { limit = LIMIT } = options;
     const limiter = new RateLimiterMemory({ points: limit, duration: WINDOW_MS / 1000 });
-    return awaited(
+    return asyncContender(
       (key) => limiter.consume(key),
       (result) => result.remainingPoints,
       options,
@@ -230,7 +240,7 @@ export const contenders = {
   'express-rate-limit': (options) => {
     const store = new MemoryStore();
     store.init({ windowMs: WINDOW_MS });
-    return awaited(
+    return asyncContender(
       (key) => store.increment(key),
       (info) => info.totalHits,
       options,

@@ -59,7 +59,8 @@ for (const isReported of [false, true]) {
     calls[made % calls.length]();
     if (made % 100 === 0) timed('inspect', () => limiter.inspectSync('p', 'key'));
   }
-  // Half of the entries expire, then all others at once. The calls in between peek or are denied.
+  // First half of the entries expire, then all others at once. The calls after each step only peek
+  // or are denied.
   clock.nowMs += WINDOW_MS - ENTRIES / 2;
   for (let made = 0; made < 100; made++) calls[4 + (made % 2)]();
   clock.nowMs += WINDOW_MS;

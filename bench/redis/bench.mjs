@@ -12,17 +12,20 @@ const LOG = 'sluice sliding-log';
 const BUCKET = 'sluice token-bucket';
 const CACHED = 'sluice sliding-log, deny cache';
 const FLEXIBLE = 'rate-limiter-flexible';
-const FLEXIBLE_BUNDLED = 'rate-limiter-flexible, auto-pipelining';
+const FLEXIBLE_PIPELINED = 'rate-limiter-flexible, auto-pipelining';
 const EXPRESS = 'rate-limit-redis';
 const SORTED_SET = 'sorted-set log';
 const INCR = 'bare INCR';
-const INCR_BUNDLED = 'bare INCR, auto-pipelining';
+const INCR_PIPELINED = 'bare INCR, auto-pipelining';
 
 const ROUNDS = 7;
 
 /** Traffic of 1,000 users within their limits. */
 const WITHIN = { keys: 1000, limit: 1_000_000_000, windowMs: 60_000, admits: 'all' };
-/** Traffic of four users at their limits. The window is longer than the benchmark. */
+/**
+ * Traffic of four users at their limits. The window is longer than the benchmark, so no call is
+ * admitted.
+ */
 const OVER = { keys: 4, limit: 1000, windowMs: 3_600_000, admits: 'none' };
 
 /**
@@ -39,8 +42,8 @@ const LOADS = [
       ['speed', COUNTER, INCR, 1],
       ['client', COUNTER, FLEXIBLE, 0.5],
       ['speed', COUNTER, EXPRESS],
-      ['speed', COUNTER, FLEXIBLE_BUNDLED],
-      ['speed', COUNTER, INCR_BUNDLED, 1.3],
+      ['speed', COUNTER, FLEXIBLE_PIPELINED],
+      ['speed', COUNTER, INCR_PIPELINED, 1.3],
       ['speed', LOG, SORTED_SET],
     ],
   },
@@ -51,8 +54,8 @@ const LOADS = [
     needs: [
       ['speed', COUNTER, FLEXIBLE, 4],
       ['speed', COUNTER, INCR],
-      ['speed', COUNTER, INCR_BUNDLED, 1.3],
-      ['speed', COUNTER, FLEXIBLE_BUNDLED],
+      ['speed', COUNTER, INCR_PIPELINED, 1.3],
+      ['speed', COUNTER, FLEXIBLE_PIPELINED],
     ],
   },
   {
@@ -82,7 +85,7 @@ const LOADS = [
     ],
   },
   {
-    // Like 50 processes with little traffic each: commands of different clients share no batch.
+    // Like 50 processes with little traffic each: a batch never has commands of different clients.
     traffic: '50 clients, 1 in flight each',
     options: { ...WITHIN, inFlight: 50, clients: 50 },
     operations: 20_000,

@@ -1,6 +1,7 @@
 /**
- * The limiters on Redis, each with its usual setup. Each is a function that takes a key and returns
- * the promise of a result. All use the same client library with the same settings.
+ * The limiters on Redis, each with its usual setup. The functions return a function that takes a
+ * key and returns the promise of a result. All limiters use the same client library with the same
+ * settings.
  */
 import { once } from 'node:events';
 import { Redis } from 'ioredis';
@@ -11,7 +12,7 @@ import { redisStore } from 'sluice/redis';
 
 /**
  * Connects a client with default settings, except that it does not queue or resend commands and
- * does not wait for an unresponsive server. A failure therefore ends the benchmark.
+ * closes the connection if the server does not respond for 30 s. So a failure ends the benchmark.
  */
 export async function connect(port, settings = {}) {
   const safe = {
@@ -24,10 +25,13 @@ export async function connect(port, settings = {}) {
   return client;
 }
 
-/** If Redis does not reply, a check throws, so that no fallback is measured. */
+/** If Redis does not reply, a check rejects, so that no fallback is measured. */
 const GUARD = { onFailure: 'throw', deadlineMs: 5000 };
 
-/** Returns a check by Sluice. By default without deny cache, which would avoid calls to Redis. */
+/**
+ * Returns a function that checks a key with Sluice. By default, the deny cache is off, because it
+ * would avoid calls to Redis.
+ */
 export function sluice(client, policies, { clock, ...options } = {}) {
   const store = redisStore(client, { ...GUARD, denyCache: false, ...options });
   const limiter = createLimiter({ policies, store, ...(clock && { clock }) });

@@ -1,4 +1,4 @@
-/** Results of the rounds under load: a row for each contender, ratios and required bounds. */
+/** Summarizes the rounds under load: a row for each contender, ratios and required bounds. */
 import { median, ratio, spread } from '../harness.mjs';
 import { bar, round } from '../report.mjs';
 
@@ -32,12 +32,12 @@ const TITLES = {
   serverCpu: 'server CPU, ',
 };
 
-/** Adds the ratio of two contenders by one measure: their speeds, or their costs. */
+/** Adds the ratio of two contenders by one measure: speed, or a cost such as client CPU. */
 export function compare(result, turns, traffic, [measure, name, peer, need]) {
   const label = `${TITLES[measure]}${name} / ${peer}, ${traffic}`;
   const isSpeed = measure === 'speed';
   const values = valuesOf(turns, isSpeed ? 'time' : measure);
-  // `ratio` compares speeds; a ratio of costs is the inverse.
+  // `ratio` divides the value of the peer by that of the contender. For costs, swap the two.
   result.ratios[label] = isSpeed ? ratio(values, name, peer) : ratio(values, peer, name);
   if (need) result.bars.push(bar(label, isSpeed ? '>=' : '<=', need, result.ratios[label]));
 }

@@ -5,11 +5,11 @@
 import { connect, expressStore, flexible, sluice, sortedSetLog } from './clients.mjs';
 import { underLoad } from './load.mjs';
 
-const BUNDLED = { enableAutoPipelining: true };
+const PIPELINED = { enableAutoPipelining: true };
 
 const isAllowed = (decision) => decision.allowed;
 
-/** Connects the number of clients that the load has. */
+/** Connects as many clients as the load has. */
 const connectAll = ({ port, clients = 1 }, settings) =>
   Promise.all(Array.from({ length: clients }, () => connect(port, settings)));
 
@@ -45,7 +45,7 @@ export const contenders = {
 
   'rate-limiter-flexible': (options) => flexibleOn(options),
 
-  'rate-limiter-flexible, auto-pipelining': (options) => flexibleOn(options, BUNDLED),
+  'rate-limiter-flexible, auto-pipelining': (options) => flexibleOn(options, PIPELINED),
 
   'rate-limit-redis': async (options) => {
     const client = await connect(options.port);
@@ -62,5 +62,5 @@ export const contenders = {
   'bare INCR': async (options) => bareIncr(await connect(options.port), options),
 
   'bare INCR, auto-pipelining': async (options) =>
-    bareIncr(await connect(options.port, BUNDLED), options),
+    bareIncr(await connect(options.port, PIPELINED), options),
 };

@@ -27,8 +27,9 @@ export async function keepInFlight(count, operations, call, isAdmitted) {
 }
 
 /**
- * Returns the microseconds that these commands took, from INFO. Pass only commands that clients
- * send: INFO also lists the commands that a script calls, and the script's time includes them.
+ * Returns the microseconds that the server spent in `commands`, from INFO. They must be commands
+ * that clients send. INFO also lists the commands that scripts call, but the time of a script
+ * already includes them.
  */
 export function commandTime(info, commands) {
   let sum = 0;
@@ -56,8 +57,8 @@ function percentilesOf(durations) {
 export const percentile = (sorted, part) => sorted[Math.floor(part * (sorted.length - 1))];
 
 /**
- * Returns the methods of a contender that calls Redis with this client. `call` is one function, or
- * one for each client.
+ * Returns the methods of a contender that calls Redis. `call` is a function, or a list with a
+ * function for each client. `client` reads the statistics of the server.
  */
 export function underLoad(client, call, isAdmitted, options, commands = SCRIPTS) {
   const { inFlight, keys, limit, admits } = options;
@@ -74,8 +75,8 @@ export function underLoad(client, call, isAdmitted, options, commands = SCRIPTS)
   };
   return {
     /**
-     * Uses up the limit of every key. No two calls of a key are in the same millisecond, because a
-     * log may keep such calls as one entry.
+     * Uses up the limit of every key. Two calls of a key are never in the same millisecond, because
+     * a log may store such calls as one entry.
      */
     async fill() {
       for (let turn = 0; turn < limit; turn++) {

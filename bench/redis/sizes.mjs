@@ -1,4 +1,7 @@
-/** Memory that Redis uses for a call in a log and for a key of a counter, by MEMORY USAGE. */
+/**
+ * Measures with MEMORY USAGE how much memory Redis uses for a call in a log and for a key with a
+ * counter.
+ */
 import { ManualClock } from 'sluice';
 import { connect, expressStore, flexible, sluice, sortedSetLog } from './clients.mjs';
 import { keyOf } from './load.mjs';
@@ -7,12 +10,12 @@ const WINDOW_MS = 60_000;
 const CALLS = 1000;
 const KEYS = 1000;
 
-/** Returns the count of the key with this number, from 1 to 500. */
+/** Returns the cost of the calls of the key with this number, from 1 to 500. */
 const countOf = (number) => 1 + (number % 500);
 
 const numbers = (count) => Array.from({ length: count }, (_, number) => number);
 
-async function admitted(promise) {
+async function expectAllowed(promise) {
   const decision = await promise;
   if (!decision.allowed) throw new Error('Expected all calls to be allowed, got a denial');
 }
@@ -23,7 +26,7 @@ async function fillLog(client, cost) {
   const policy = { algorithm: 'sliding-log', limit: CALLS * cost, window: WINDOW_MS };
   const check = sluice(client, { perMinute: policy }, { clock });
   for (let made = 0; made < CALLS; made++) {
-    await admitted(check(keyOf(0), { cost }));
+    await expectAllowed(check(keyOf(0), { cost }));
     clock.advance(1);
   }
 }
@@ -40,7 +43,7 @@ async function fillCounters(client) {
   const check = sluice(client, { perMinute: policy }, { clock });
   for (let window = 0; window < 2; window++) {
     const calls = numbers(KEYS).map((each) => check(keyOf(each), { cost: countOf(each) }));
-    await Promise.all(calls.map(admitted));
+    await Promise.all(calls.map(expectAllowed));
     clock.advance(WINDOW_MS);
   }
 }
@@ -50,7 +53,7 @@ async function fillFlexible(client) {
   await Promise.all(numbers(KEYS).map((each) => consume(keyOf(each), countOf(each))));
 }
 
-/** Makes three calls per key. A count of any size takes the same memory in rate-limit-redis. */
+/** Makes only three calls per key, because in rate-limit-redis all counts take the same memory. */
 async function fillExpressStore(client) {
   const increment = await expressStore(client, { windowMs: WINDOW_MS });
   for (let made = 0; made < 3; made++) {
@@ -72,7 +75,9 @@ export const SIZES = [
   { name: 'rate-limit-redis', unit: 'key', fill: fillExpressStore },
 ];
 
-/** Returns the memory of all stored keys after `fill`, divided by the number of calls or keys. */
+/**
+ * Resolves to the memory of all stored keys after `fill`, divided by the number of calls or keys.
+ */
 export async function bytesPerUnit(port, { unit, fill }) {
   const client = await connect(port);
   try {

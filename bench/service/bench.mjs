@@ -1,4 +1,4 @@
-/** Service benchmark: throughput relative to a bare server that decides nothing. */
+/** Service benchmark: throughput relative to a bare server, which makes no decisions. */
 import { loadavg } from 'node:os';
 import { median, takeTurns, withContenders } from '../harness.mjs';
 import { compare, loadRows } from '../http/compare.mjs';
@@ -34,8 +34,8 @@ const batches = all(KEYS / BATCH, (turn) =>
   post({ checks: all(BATCH, (number) => check(BATCH * turn + number)) }),
 );
 
-/** Requests of each contender, and their number in a turn of about half a second. */
-const LANES = {
+/** The requests of each contender, and their number in a turn, which takes about half a second. */
+const PLANS = {
   'bare POST': { messages: checks, requests: 12_000 },
   'POST /v1/check': { messages: checks, requests: 12_000 },
   'bare GET': { messages: forwarded, requests: 30_000 },
@@ -45,8 +45,9 @@ const LANES = {
 };
 
 /**
- * Required decisions and calls per second, on a machine where the bare server handles `BARE_POSTS`
- * requests per second. The bars are the ratios of these figures.
+ * Required decisions and calls per second on a machine where the bare server handles `BARE_POSTS`
+ * requests per second. The required bounds are the ratios of these figures, so that they hold on
+ * any machine.
  */
 const BARE_POSTS = 27_000;
 const BATCHED_DECISIONS = 150_000;
@@ -54,20 +55,20 @@ const GRPC_CALLS = 8000;
 /** Required throughput relative to the bare server of the same method. */
 const OF_BARE = { 'POST /v1/check': 1.2, 'forward-auth': 0.85 };
 
-/** One server under load, with the methods that the harness calls on a contender. */
-class Lane {
+/** A server and its load generator, with the methods that the harness calls on a contender. */
+class LoadedServer {
   constructor(server, load) {
     this.name = server.name;
     this.server = server;
     this.load = load;
-    this.plan = LANES[server.name];
+    this.plan = PLANS[server.name];
   }
 
   async connect() {
     this.port = await this.server.call(this.name === 'gRPC' ? 'grpcPort' : 'port');
   }
 
-  /** Runs `share` of a turn. */
+  /** Runs a part of a turn. The harness passes `share` as the number of operations. */
   async call(_, share) {
     const requests = Math.round(this.plan.requests * share);
     const { messages } = this.plan;
@@ -106,9 +107,9 @@ export async function serviceBench(progress) {
   progress(`${ROUNDS} rounds, load average ${round(loadavg()[0])}`);
   await withContenders(LOAD, ['load'], {}, ([load]) =>
     withContenders(GRPC_LOAD, ['load'], {}, ([grpcLoad]) =>
-      withContenders(SERVERS, Object.keys(LANES), {}, async (servers) => {
+      withContenders(SERVERS, Object.keys(PLANS), {}, async (servers) => {
         const lanes = servers.map(
-          (server) => new Lane(server, server.name === 'gRPC' ? grpcLoad : load),
+          (server) => new LoadedServer(server, server.name === 'gRPC' ? grpcLoad : load),
         );
         for (const lane of lanes) await lane.connect();
         await takeTurns(lanes, WARM_UP_TURNS, 1);

@@ -1,7 +1,7 @@
 /**
  * The service with default settings, metrics and log, and the bare node:http servers that it is
- * compared with. The bare servers read the same requests and decide nothing. The bare POST server
- * writes the same body as the service. The bare GET server writes Node's default headers;
+ * compared with. The bare servers read the same requests but make no decisions. The bare POST
+ * server writes the same body as the service. The bare GET server writes Node's default headers;
  * forward-auth omits Connection and Keep-Alive and adds RateLimit and RateLimit-Policy.
  */
 import { once } from 'node:events';

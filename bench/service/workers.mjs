@@ -1,12 +1,13 @@
 /**
- * Capacity of `--workers 2` relative to `--workers 1` on two cores, for `POST /v1/check` with the
- * embedded store.
+ * Computes the capacity of `--workers 2` relative to `--workers 1` on two cores, for `POST
+ * /v1/check` with the embedded store.
  *
  *     node bench/service/workers.mjs
  *
- * Measures CPU time per request of each process of the service. The load generator may use the same
- * cores, because its CPU time does not count. One process serves at most 1 / cpu requests per
- * second. Two workers and the store process together have two cores:
+ * Measures the CPU time per request of each process of the service. The load generator may use the
+ * same cores, because its CPU time is not measured. With a CPU time of `cpu` seconds per request,
+ * one process serves at most 1 / cpu requests per second. Two workers and the store process
+ * together have two cores:
  *
  *     capacity = min(2 / (worker + store + supervisor), 2 / worker, 1 / store)
  *
@@ -107,7 +108,7 @@ for (let round = 0; round < ROUNDS; round++) {
   for (const workers of [1, 2]) rounds[workers].push(await measure(workers));
 }
 const medianOf = (workers, kind) => median(rounds[workers].map((each) => each[kind]));
-// With one worker, the process counted as supervisor serves the requests itself.
+// With `--workers 1`, there is only one process. `cpu` counts it as the supervisor.
 const single = 1 / medianOf(1, 'supervisor');
 const [worker, store, supervisor] = ['worker', 'store', 'supervisor'].map((kind) =>
   medianOf(2, kind),

@@ -1,6 +1,6 @@
 /**
- * Benchmark of `sluice plan`: replays a day of a million clients through two policies. The peer is
- * an awk program that only counts the lines of each client. For a shorter run, set
+ * Benchmark of `sluice plan`: replays a log of one day with a million clients through two policies.
+ * The peer is an awk program that only counts the lines of each client. For a shorter run, set
  * BENCH_TRAFFIC_LINES to a smaller number of log lines.
  */
 import { execFile } from 'node:child_process';
@@ -34,7 +34,7 @@ const COUNTED = "awk '{c[$1]++}'";
 const run = promisify(execFile);
 
 /** Resolves to the elapsed time and the CPU time of a command, in seconds. */
-async function timed(command, args) {
+async function measureCommand(command, args) {
   const script = 'TIMEFORMAT="%R %U %S"; time "$@" > /dev/null';
   const { stderr } = await run('bash', ['-c', script, 'bash', command, ...args]);
   const [real, user, system] = stderr.trim().split(/\s+/).slice(-3).map(Number);
@@ -52,13 +52,13 @@ async function measure(folder, progress) {
   const bytes = { [PLANNED]: [], [AGAINST]: [] };
   for (let turn = 1; turn <= ROUNDS; turn++) {
     progress(`round ${turn} of ${ROUNDS}`);
-    turns[COUNTED].push(await timed('awk', ['{c[$1]++}', log]));
+    turns[COUNTED].push(await measureCommand('awk', ['{c[$1]++}', log]));
     const args = [PLAN, memory, 'plan', log, '--policy', policies, '--json'];
     for (const [name, more] of [
       [PLANNED, []],
       [AGAINST, ['--against', today]],
     ]) {
-      turns[name].push(await timed(process.execPath, [...args, ...more]));
+      turns[name].push(await measureCommand(process.execPath, [...args, ...more]));
       bytes[name].push(1024 * Number(await readFile(memory, 'utf8')));
     }
   }

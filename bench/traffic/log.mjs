@@ -1,6 +1,6 @@
 /**
- * Writes one day of a busy site as a combined log, the same for the same seed: visitors request a
- * few pages some seconds apart, and a few programs send requests all the time.
+ * Writes one day of a busy site as a combined log: visitors request a few pages some seconds apart,
+ * and a few programs send requests all the time. The same seed gives the same log.
  */
 import { once } from 'node:events';
 import { createWriteStream } from 'node:fs';
@@ -39,14 +39,17 @@ function randomFrom(seed) {
   };
 }
 
-const two = (number) => String(number).padStart(2, '0');
+const twoDigits = (number) => String(number).padStart(2, '0');
 
 function stampOf(second) {
   const parts = [second / 3600, (second / 60) % 60, second % 60];
-  return `${DAY}:${parts.map((part) => two(Math.floor(part))).join(':')} +0000`;
+  return `${DAY}:${parts.map((part) => twoDigits(Math.floor(part))).join(':')} +0000`;
 }
 
-/** Returns the address of a client: 24 mixed bits, so that consecutive clients are not adjacent. */
+/**
+ * Returns the address of a client. Its last 24 bits are scattered, so that consecutive clients have
+ * no adjacent addresses.
+ */
 function addressOf(client) {
   const mixed = Math.imul(client, 0x9e3779b1) & 0xffffff;
   return `${11 + (client % 180)}.${mixed >>> 16}.${(mixed >>> 8) & 255}.${mixed & 255}`;
@@ -62,7 +65,9 @@ function lineOf(client, stamp, random) {
   return `${addressOf(client)} - - [${stamp}] "${request}" 200 ${bytes} "-" "${agent}"\n`;
 }
 
-/** Clients whose visit continues, by the second of their next request (at most 60 s ahead). */
+/**
+ * Clients whose visit continues, by the second of their next request, which is at most 60 s later.
+ */
 class Visits {
   #bySecond = Array.from({ length: MAX_PAUSE_S + 1 }, () => []);
 
@@ -78,12 +83,16 @@ class Visits {
   }
 }
 
-/** Writes the given number of lines. Programs send the requests that the visitors do not. */
+/**
+ * Writes the given number of lines. If the visitors of a second have too few requests, programs
+ * send the others.
+ */
 export async function writeLog(path, { lines, clients, seed }) {
   const random = randomFrom(seed);
   const output = createWriteStream(path);
   const visits = new Visits();
-  // Probability of another request in a visit, chosen for the given number of lines.
+  // Probability of another request in a visit, chosen so that the visitors send their share of the
+  // lines.
   const continues = 1 - clients / ((1 - PROGRAMS_SHARE) * lines);
   let written = 0;
   let started = 0;
