@@ -4,11 +4,11 @@
  *     npm run adversary -- [--ops N] [--seed S] [--keys K]
  *
  * Each round creates a store with `maxKeys` from 1,000 to 100,000 and 2 to 20 policies. Attackers
- * flood some of the policies with one-off keys, keys at their limit, checks of several limits, ids,
- * refunds and receipts. Honest clients use the other policies, with no more keys than each policy
- * is guaranteed. Every decision about an honest client is compared with the decision of a store
- * that never evicts. After the rounds, the memory of a flooded store of K keys is compared with the
- * documented budget. `--keys 0` skips this comparison.
+ * flood some of the policies with keys that are used once, keys at their limit, checks of several
+ * limits, ids, refunds and receipts. Honest clients use the other policies, with at most as many
+ * keys as the store guarantees to each policy. Every decision about an honest client is compared
+ * with the decision of a store that never evicts. After the rounds, the memory of a flooded store
+ * of K keys is compared with the documented budget. `--keys 0` skips this comparison.
  *
  * Prints a line for each round and a summary. The exit code is 1 if a decision differs or the
  * memory exceeds the budget by more than 10 %. The same seed repeats a run.
@@ -61,13 +61,13 @@ function policiesOf(random) {
 }
 
 /** Creates a store and a limiter with a manual clock. */
-function worldOf(policies, maxKeys) {
+function openWorld(policies, maxKeys) {
   const clock = new ManualClock(START_MS);
   const store = memoryStore({ maxKeys });
   return { clock, store, limiter: createLimiter({ policies, store, clock }) };
 }
 
-function attacker(random, policies, names, { limiter, store, clock }) {
+function attackerOf(random, policies, names, { limiter, store, clock }) {
   const defined = Object.fromEntries(
     names.map((name) => [name, definePolicy(name, policies[name])]),
   );
@@ -117,8 +117,11 @@ function attacker(random, policies, names, { limiter, store, clock }) {
   return () => random.pick(style)();
 }
 
-/** Returns a function that runs an operation on both stores and returns the difference, if any. */
-function honest(random, names, keysPerPolicy, policies, worlds) {
+/**
+ * Returns a function that runs a random operation on both stores. It returns both results if they
+ * differ, otherwise undefined.
+ */
+function honestClients(random, names, keysPerPolicy, policies, worlds) {
   const receipts = [];
   let ids = 0;
   const keyOf = () => `honest-${random.integer(0, keysPerPolicy - 1)}`;
@@ -156,7 +159,7 @@ function honest(random, names, keysPerPolicy, policies, worlds) {
   };
 }
 
-/** Runs one round. Returns its figures. */
+/** Runs one round. Returns its counts and the decisions that differ. */
 function round(seed, most) {
   const random = randomOf(seed);
   const policies = policiesOf(random);
@@ -164,10 +167,10 @@ function round(seed, most) {
   const maxKeys = random.integer(1000, 100_000);
   const flooded = names.slice(0, random.integer(1, names.length - 1));
   const quiet = names.slice(flooded.length);
-  const worlds = [worldOf(policies, maxKeys), worldOf(policies, 2 ** 29)];
+  const worlds = [openWorld(policies, maxKeys), openWorld(policies, 2 ** 29)];
   const share = Math.floor(maxKeys / names.length);
-  const attack = attacker(random, policies, flooded, worlds[0]);
-  const use = honest(random, quiet, random.integer(1, share), policies, worlds);
+  const attack = attackerOf(random, policies, flooded, worlds[0]);
+  const use = honestClients(random, quiet, random.integer(1, share), policies, worlds);
   const differences = [];
   let decisions = 0;
   let ops = 0;
@@ -201,7 +204,8 @@ function memoryOf(algorithm, maxKeys) {
   const script = `
     import { createLimiter, memoryStore } from ${JSON.stringify(library)};
     const policies = { p: { limit: 5, window: '1d', algorithm: '${algorithm}' }, q: '5/1h' };
-    // Warm up with as many calls on few keys, so that V8 has grown its young generation.
+    // Warm up with the same number of calls on few keys, so that V8 has already grown its young
+    // generation when the measurement starts.
     const warm = createLimiter({ policies, store: memoryStore({ maxKeys: 1000 }) });
     for (let key = 0; key < ${3 * maxKeys}; key++) warm.checkSync('p', 'warm-' + key, { cost: 5 });
     const read = () => {
@@ -225,7 +229,8 @@ function memoryOf(algorithm, maxKeys) {
     { encoding: 'utf8' },
   );
   const keepsEntries = algorithm === 'sliding-log' || algorithm === 'sliding-buckets';
-  // As in docs/library.md: per key 43 bytes, 8 for evicted keys, and a block of 32 for 3 entries.
+  // The budget of docs/library.md: 43 bytes per key, 8 bytes for evicted keys, and for algorithms
+  // with entries a block of 32 bytes, which has room for 3 entries.
   const budget = maxKeys * (43 + 8 + (keepsEntries ? 32 : 0));
   return { algorithm, maxKeys, budget, ...JSON.parse(text) };
 }

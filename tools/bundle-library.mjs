@@ -34,7 +34,7 @@ const { exports } = JSON.parse(readFileSync(join(LIBRARY, 'package.json'), 'utf8
 const input = {};
 for (const { types, default: file } of Object.values(exports)) {
   if (types === undefined) continue;
-  // The compiled module is beside its types.
+  // The compiled module is in the same folder as its types.
   input[basename(file, '.js')] = join(LIBRARY, types.replace(/\.d\.ts$/, '.js'));
 }
 

@@ -53,7 +53,9 @@ function readArguments() {
   }
 }
 
-/** Returns a function that opens a store for one test case, and a function that closes all. */
+/**
+ * Returns a function that opens a store for one test case, and a function that closes the client.
+ */
 async function openWith(name, url) {
   if (name === 'memory') return { open: () => memoryStore(), close: async () => {} };
   const { client, close } = await Promise.race([

@@ -38,7 +38,8 @@ function linesOf(name) {
 export function generated() {
   const scripts = Object.entries(SCRIPTS).map(([name, parts]) => {
     const text = parts.flatMap(linesOf).join('\n');
-    if (/[`\\]|\$\{/.test(text)) throw new Error('Lua that needs escaping');
+    if (/[`\\]|\$\{/.test(text))
+      throw new Error(`Expected ${name} without backquotes, backslashes and \${`);
     const sha = createHash('sha1').update(text).digest('hex');
     return `  ${name}: {\n    sha: '${sha}',\n    text: \`${text}\`,\n  },\n`;
   });

@@ -103,7 +103,7 @@ function mix(limiter, durations) {
   const random = numbers(7);
   const receipts = [];
   const short = ['log', 'counter', 'bucket'];
-  const where = () => {
+  const randomLimit = () => {
     if (random(10) === 0) return ['long', `long${random(LONG_LOGS)}`];
     return [short[random(3)], `user:${random(KEYS)}`];
   };
@@ -113,8 +113,8 @@ function mix(limiter, durations) {
   const used = () => receipts.splice(-1 - random(Math.min(100, receipts.length)), 1)[0];
   let count = 0;
   const kinds = {
-    check: () => keep(limiter.checkSync(...where())),
-    peek: () => limiter.peekSync(...where(), { cost: 1 }),
+    check: () => keep(limiter.checkSync(...randomLimit())),
+    peek: () => limiter.peekSync(...randomLimit(), { cost: 1 }),
     joint: () => {
       const key = `user:${random(KEYS)}`;
       keep(limiter.checkSync(short.map((policy) => ({ policy, key }))));
@@ -123,7 +123,7 @@ function mix(limiter, durations) {
     refund: () => receipts.length > 0 && limiter.refundSync(used()),
     settle: () => receipts.length > 0 && limiter.settleSync(used(), random(3)),
     reset: () => limiter.resetSync(short[random(3)], `user:${random(KEYS)}`),
-    inspect: () => limiter.inspectSync(...where()),
+    inspect: () => limiter.inspectSync(...randomLimit()),
   };
   const parts = Object.entries({
     check: 45,
@@ -150,7 +150,8 @@ function groups(limiter, sizes) {
   const { signal } = stop;
   const lines = ['served', 'aborted', 'closed'];
   for (const key of lines) limiter.checkSync('line', key, { cost: sizes.waiters });
-  // The estimated wait of a counter ignores earlier waiters, so all of them wait to the deadline.
+  // The estimated wait of a sliding counter ignores earlier waiters, so all of these waiters wait
+  // until the deadline.
   limiter.checkSync('slow', 'denied', { cost: 100 });
   limiter.acquire('slow', 'denied', { cost: 100 }).catch(() => {});
   const deadlineMs = Date.now() + 1.4 * sizes.window;
@@ -177,7 +178,7 @@ function groups(limiter, sizes) {
   };
 }
 
-/** Runs the measurement in this process. */
+/** Measures a library in this process. */
 async function measure(library, sizes) {
   const durations = new Durations();
   const { limiter, fill } = openLimiter(await import(pathToFileURL(library).href), sizes);
@@ -233,7 +234,7 @@ async function measure(library, sizes) {
 }
 
 /** Measures a library in a child process. */
-function measureApart(library, values) {
+function measureInChild(library, values) {
   const sizes = ['operations', 'waiters', 'entries', 'window'].flatMap((name) => [
     `--${name}`,
     values[name],
@@ -268,7 +269,7 @@ if (values.measure !== undefined) {
 }
 const FLOOR = 'tools/event-loop-floor.mjs';
 const results = ['packages/sluice/lib/index.js', FLOOR, ...values.library].map((library) => {
-  const result = measureApart(library, values);
+  const result = measureInChild(library, values);
   if (!values.json) print(result);
   return result;
 });

@@ -50,7 +50,10 @@ function pack(source, folder) {
   return { source, archive: join(folder, packed.filename), files };
 }
 
-/** Checks that the package contains all files of its entry points. */
+/**
+ * Throws unless the package contains all files of its entry points and something of each entry of
+ * `files`.
+ */
 function contents({ source, archive, files }) {
   const { exports = {}, bin = {}, files: listed } = manifestOf(source);
   const entries = [...Object.values(exports), ...Object.values(bin)];
@@ -60,7 +63,7 @@ function contents({ source, archive, files }) {
   const empty = listed.filter(
     (name) => !name.startsWith('!') && !files.some((path) => path.startsWith(name)),
   );
-  if (empty.length > 0) throw new Error(`nothing packed of ${empty.join(', ')}`);
+  if (empty.length > 0) throw new Error(`the package contains nothing of ${empty.join(', ')}`);
   const absent = named.filter((path) => !files.includes(path.replace('./', '')));
   if (absent.length > 0) throw new Error(`not in the package: ${absent.join(', ')}`);
   return `${files.length} files, ${inKb(statSync(archive).size)} KB packed`;
@@ -95,7 +98,7 @@ function types({ archive }) {
   return 'attw resolves every entry point';
 }
 
-/** Bundles and minifies a module, like an application that uses the whole module. */
+/** Bundles and minifies a module, as for an application that uses all of its exports. */
 async function bundle(input, external = []) {
   const build = await rolldown({
     input,
@@ -138,8 +141,8 @@ function bundleImports(chunks, allowed = []) {
   const left = chunks
     .flatMap(({ imports, dynamicImports }) => [...imports, ...dynamicImports])
     .filter((name) => !own.has(name));
-  if (left.length > 0) throw new Error(`still imports ${[...new Set(left)].join(', ')}`);
-  return allowed.length > 0 ? `only ${allowed.join(', ')}` : 'none left';
+  if (left.length > 0) throw new Error(`imports ${[...new Set(left)].join(', ')}`);
+  return allowed.length > 0 ? `only ${allowed.join(', ')}` : 'none';
 }
 
 /** Runs a check and prints one line. Resolves to false if the check fails. */

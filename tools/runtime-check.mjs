@@ -1,6 +1,6 @@
 /**
- * Checks for runtimes that cannot run the test runner: the test vectors, the store contract, and
- * the adapter contract on the runtime's own HTTP server.
+ * Tests the library on runtimes that cannot run Vitest, such as Bun and Deno: runs the test
+ * vectors, the store contract, and the adapter contract on the runtime's own HTTP server.
  */
 import { readFileSync } from 'node:fs';
 import { rateLimit } from '../packages/sluice/lib/fetch.js';

@@ -18,7 +18,10 @@ const DENO = `@deno/${platform}-${arch}${platform === 'linux' ? '-glibc' : ''}`;
 const vitest = ['node_modules/vitest/vitest.mjs', 'run'];
 const check = 'tools/runtime-check.mjs';
 
-/** The npm packages contain the programs, so no install script has to download them. */
+/**
+ * The npm package of each runtime, its program and the arguments of the test. The packages contain
+ * the programs, so that no install script must download them.
+ */
 const runtimes = {
   node22: { spec: `npm:node-${platform}-${arch}@22`, program: 'node22/bin/node', args: vitest },
   node24: { spec: `npm:node-${platform}-${arch}@24`, program: 'node24/bin/node', args: vitest },

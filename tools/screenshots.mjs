@@ -47,7 +47,10 @@ const CONFIG = `policies:
     shadow: true
 `;
 
-/** Calls per second of each policy, their variation and period, and the number of clients. */
+/**
+ * The load of each policy: `rate` calls per second on average, from `clients` clients. The rate
+ * varies by a factor from 1 - `swing` to 1 + `swing` with the period `everyMs`.
+ */
 const LOADS = [
   { policy: 'checkout', rate: 9, swing: 0.5, everyMs: 14_000, clients: 6 },
   { policy: 'login', rate: 3, swing: 0.3, everyMs: 20_000, clients: 24 },
@@ -123,7 +126,7 @@ async function serve(config) {
   throw new Error(`The service did not start: ${printed}`);
 }
 
-/** Each screenshot ends below the element `last`. */
+/** A screenshot is taken when the element `ready` is visible, and ends below the element `last`. */
 const PICTURES = [
   { name: 'overview', hash: '#/overview?range=1', ready: '.plot canvas', last: '.heat-legend' },
   {
@@ -171,7 +174,8 @@ try {
   const override = { policy: 'checkout', key: 'org:globex', limit: 60, reason: 'launch week' };
   await post(`${url}/v1/overrides`, override);
   const shots = PICTURES.flatMap((picture) => SCHEMES.map((scheme) => ({ picture, scheme })));
-  // Pages are opened first: opening them takes so much CPU time that calls would be delayed.
+  // Open the pages before sending calls: opening them takes so much CPU time that calls would be
+  // delayed.
   const pages = await Promise.all(
     shots.map(({ picture: { hash }, scheme }) => open(browser, url, hash, scheme)),
   );

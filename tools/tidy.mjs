@@ -29,17 +29,17 @@ const rootEntries = new Set([
 ]);
 
 /** Folders that the tree in ARCHITECTURE.md must contain. */
-const treeShows = [
+const treeEntries = [
   /^[^/]+\/$/,
   /^(?:docs|tools)\/[^/]+\/$/,
   /^packages\/[^/]+\/(?:src\/(?:.*\/)?)?$/,
 ];
 
-/** The words are written with brackets, so that this file does not violate its own rule. */
-const leftOver = /\b(?:TO[D]O|FIX[M]E|X[X]X|HA[C]K)\b|https?:\/\/registry\./g;
+/** The words have brackets, so that this file does not match the pattern itself. */
+const leftOvers = /\b(?:TO[D]O|FIX[M]E|X[X]X|HA[C]K)\b|https?:\/\/registry\./g;
 /**
  * Phrases to replace by an established term: caller, client, log, report, validate, reset,
- * unavailable, refund, fast path, slow path. Brackets prevent violations, as above.
+ * unavailable, refund, fast path, slow path. The brackets have the same purpose as above.
  */
 const PHRASES = [
   ...['[w]hoever', '[n]obody', '[s]omebody', '[e]verybody', '[a]nybody', '[t]old', '[m]ade sound'],
@@ -56,7 +56,7 @@ export const ALLOWED_PHRASES = [
   ['CHANGELOG.md', '| `sluice compare`, `explain` | `--key'],
 ];
 
-const keepsTestsBack = /\.(?:only|skip|todo)\s*[.(]/g;
+const skipsTests = /\.(?:only|skip|todo)\s*[.(]/g;
 const readsTime =
   /\bDate\s*\.\s*now\b|\bnew\s+Date\b|\bperformance\s*\.\s*now\b|\bset(?:Timeout|Interval)\s*\(/g;
 
@@ -170,12 +170,15 @@ function* forbiddenImports(file) {
   if (!key) return yield [1, 'has no row in the table of import rules'];
   for (const { to, typeOnly, line } of importsOf(file)) {
     if (allows(rows[key], from, to, typeOnly)) continue;
-    const how = allows(rows[key], from, to, true) ? ' otherwise than as types' : '';
+    const how = allows(rows[key], from, to, true) ? ' except as types' : '';
     yield [line, `${key} may not import ${to}${how}`];
   }
 }
 
-/** Returns circular imports, including type imports: such files belong together. */
+/**
+ * Returns circular imports. Includes imports of types, because files that import each other's types
+ * belong together.
+ */
 function importCircles(files) {
   return sourceFolders.flatMap((folder) =>
     circlesIn(
@@ -232,7 +235,7 @@ function strayRootEntries(files) {
   return strays.map((entry) => violation(entry, 1, 'does not belong at the root'));
 }
 
-function namesWithoutPlaces(files) {
+function algorithmsWithoutFiles(files) {
   const paths = new Set(files.map(({ path }) => path));
   return [...paths].flatMap((path) => {
     const name = path.match(/^packages\/sluice\/src\/algorithms\/([^/]+)\.ts$/)?.[1];
@@ -254,7 +257,7 @@ function entriesOf(files) {
 }
 
 const shownEntries = (files) =>
-  [...entriesOf(files)].filter((entry) => treeShows.some((shown) => shown.test(entry))).sort();
+  [...entriesOf(files)].filter((entry) => treeEntries.some((shown) => shown.test(entry))).sort();
 
 /** Returns the lines of the tree that ARCHITECTURE.md must contain, without descriptions. */
 export function realTree(files) {
@@ -282,7 +285,8 @@ function treeDifferences(files) {
     const entry = trail.join('');
     missing.delete(entry);
     if (!wellFormed) found.push(violation(path, at + 1, 'is not an indented name in the tree'));
-    else if (!real.has(entry)) found.push(violation(path, at + 1, `${entry} is stale in the tree`));
+    else if (!real.has(entry))
+      found.push(violation(path, at + 1, `${entry} is in the tree but does not exist`));
   }
   return [...missing].map((e) => violation(path, start, `${e} is not in the tree`)).concat(found);
 }
@@ -297,7 +301,7 @@ export function plainLanguage(allowed) {
     for (const { 0: phrase, index } of prose.matchAll(vague)) {
       const line = lineAt(prose, index);
       if (excerpts.some((excerpt) => lines[line - 1].includes(excerpt))) continue;
-      yield [line, `"${phrase.replace(/\W+/g, ' ')}" has an established term`];
+      yield [line, `"${phrase.replace(/\W+/g, ' ')}" is vague: use an established term`];
     }
     for (const excerpt of excerpts) {
       const isUsed = lines.some((line) => line.includes(excerpt));
@@ -313,16 +317,19 @@ export const rules = [
   ['function length', perFile(isRun, longFunctions)],
   ['line length', perFile(isCode, wideLines)],
   ['time only in the clock', forbid(isTimeless, readsTime, 'outside clock.ts', bareCode)],
-  ['no left-overs', forbid(isAny, leftOver, 'is left over')],
+  ['no left-overs', forbid(isAny, leftOvers, 'is left over')],
   ['plain language', plainLanguage(ALLOWED_PHRASES)],
   ['no printing', forbid(isSilent, /\bconsole\.log\b/g, 'in the core')],
-  ['all tests run', forbid(isTest, keepsTestsBack, 'keeps tests from running', bareCode)],
+  ['all tests run', forbid(isTest, skipsTests, 'skips tests', bareCode)],
   ['no stray root entries', strayRootEntries],
-  ['one name in all places', namesWithoutPlaces],
+  ['one name in all places', algorithmsWithoutFiles],
   ['the tree is the real one', treeDifferences],
 ].map(([name, check]) => ({ name, check }));
 
-/** Returns no text for pictures, whose bytes may match a rule by chance. */
+/**
+ * Returns the text of a file. Returns an empty text for a picture, whose bytes could match a rule
+ * by chance.
+ */
 const readText = (path) => (path.endsWith('.png') ? '' : readFileSync(path, 'utf8'));
 
 /** Reads all files that git tracks, and untracked files that git does not ignore. */

@@ -2,19 +2,20 @@
  * Open-loop load over TLS: requests are due at fixed times, independent of earlier responses. A
  * connection has one request in flight. As in a proxy, a pool of idle connections is kept open, and
  * lost connections are replaced one after the other. If no connection is idle, another is opened,
- * up to a bound.
+ * up to `MAX_CONNECTIONS`.
  *
  * This process shares the CPU cores with the service. Its own delays must not count as delays of
- * the service, so a request's duration starts when the request is sent (see `timed`).
+ * the service, so the duration of a request is measured from the time at which it was sent, and
+ * `resultsSince` also returns how long this process was blocked meanwhile.
  */
 import { connect } from 'node:tls';
 
 const TICK_MS = 5;
 const MAX_CONNECTIONS = 400;
 /**
- * Number of connections kept open. Without a pool, a pause of the service for 50 ms would make 100
- * requests open a connection each. The handshakes take longer than the pause, so that the following
- * requests would open even more connections.
+ * Minimum number of open connections. Without a pool, a pause of the service for 50 ms would make
+ * 100 requests open a connection each. The handshakes take longer than the pause, so that the
+ * following requests would open even more connections.
  */
 const POOL_SIZE = 150;
 /** One request in 100 uses a new connection. */
@@ -32,14 +33,14 @@ class Connection {
     this.socket.on('data', (piece) => this.#read(piece));
     this.socket.on('error', () => {});
     this.socket.on('close', () => {
-      load.left(this);
+      load.remove(this);
       this.#end({ isLost: true });
     });
   }
 
-  /** Adds the connection to the idle connections when it is open. */
-  join() {
-    this.socket.once('secureConnect', () => this.#load.idle(this));
+  /** Adds the connection to the idle connections as soon as it is open. */
+  addWhenOpen() {
+    this.socket.once('secureConnect', () => this.#load.addIdle(this));
   }
 
   send(request, text) {
@@ -59,13 +60,13 @@ class Connection {
     this.#text = '';
     this.#end({ status, body });
     if (this.isSingle) this.socket.end();
-    else this.#load.idle(this);
+    else this.#load.addIdle(this);
   }
 
   #end(outcome) {
     const request = this.#pending;
     this.#pending = undefined;
-    if (request !== undefined) this.#load.ended(request, outcome);
+    if (request !== undefined) this.#load.complete(request, outcome);
   }
 }
 
@@ -102,7 +103,7 @@ export class Load {
       tickMs = nowMs;
       const dueCount = ((nowMs - startMs) * this.#rate) / 1000;
       for (; count < dueCount; count++) this.#send(startMs + (count * 1000) / this.#rate);
-      if (this.#all.size < POOL_SIZE) this.#open()?.join();
+      if (this.#all.size < POOL_SIZE) this.#open()?.addWhenOpen();
     }, TICK_MS);
   }
 
@@ -128,7 +129,9 @@ export class Load {
     return connection;
   }
 
-  /** Returns the longest period since `sinceMs` in which this process was blocked. */
+  /**
+   * Returns the duration of the longest period since `sinceMs` in which this process was blocked.
+   */
   longestBlockedMs(sinceMs) {
     const times = this.#blocked.filter(([fromMs]) => fromMs >= sinceMs);
     return Math.round(Math.max(0, ...times.map(([fromMs, untilMs]) => untilMs - fromMs)));
@@ -138,7 +141,7 @@ export class Load {
    * Returns the completed requests that were due since `sinceMs`. `tookMs` is the time from sending
    * a request to its response. `blockedMs` is the part of it in which this process was blocked.
    */
-  timed(sinceMs) {
+  resultsSince(sinceMs) {
     const results = this.#results.filter(({ dueMs }) => dueMs >= sinceMs);
     results.sort((a, b) => a.sentMs - b.sentMs);
     let first = 0;
@@ -154,17 +157,17 @@ export class Load {
     });
   }
 
-  idle(connection) {
+  addIdle(connection) {
     this.#idle.push(connection);
   }
 
-  left(connection) {
+  remove(connection) {
     this.#all.delete(connection);
     const at = this.#idle.indexOf(connection);
     if (at >= 0) this.#idle.splice(at, 1);
   }
 
-  ended(request, { status, body: reply, isLost = false }) {
+  complete(request, { status, body: reply, isLost = false }) {
     const { dueMs, sentMs, isOnNew, body } = request;
     this.#inFlight.delete(request);
     const endMs = performance.now();
@@ -175,8 +178,8 @@ export class Load {
     this.#results.push({ ...times, key, isLost, isDegraded, allowed });
   }
 
-  /** Resolves when the requests in flight have completed, or after `patienceMs`. */
-  async drained(patienceMs) {
+  /** Resolves when all requests that are now in flight have completed, or after `patienceMs`. */
+  async waitForInFlight(patienceMs) {
     const untilMs = performance.now() + patienceMs;
     const requests = [...this.#inFlight];
     while (requests.some((each) => this.#inFlight.has(each)) && performance.now() < untilMs) {

@@ -1,15 +1,15 @@
 /**
- * Chaos test of a service with several workers under load. Meanwhile, workers and the store process
- * are stopped and killed, a large configuration is reloaded every second, the log is not read for
- * 3 s, and a TLS client sends requests without reading responses. The measurement starts after a
- * warm-up of 5 s.
+ * Chaos test of a service with several workers under load. During the test, workers and the store
+ * process are stopped and killed, a large configuration is reloaded every second, the log output is
+ * not read for 3 s, and a TLS client sends requests without reading responses. The measurement
+ * starts after a warm-up of 5 s.
  *
  *     npm run chaos
  *     npm run chaos -- --seconds 15 --rate 200 --rules 500 --json
  *
  * A request is lost if its connection is closed before the response: its worker was stopped or
  * killed. A request is held if its new connection waited for a stopped worker, until that worker
- * was killed. All other requests went to healthy workers. The percentages refer to them:
+ * was killed. All other requests went to healthy workers. The percentages refer only to these:
  *
  *     inTimePercent        requests with a response within 250 ms after they were sent, of all
  *                          requests except unmeasured ones
@@ -35,7 +35,7 @@ const OPTIONS = {
   lenient: { type: 'boolean', default: false },
 };
 
-/** The limit of each key, and the number of keys used in turn. */
+/** The limit of each key. */
 const LIMIT = 100;
 const KEYS = 20;
 const IN_TIME_MS = 250;
@@ -45,7 +45,7 @@ const RELOAD_MS = 1000;
 const PAUSE_MS = 1500;
 const WARM_UP_MS = 5000;
 const PATIENCE_MS = 30_000;
-/** Minimum number of events. On a slow machine, they take longer than `--seconds`. */
+/** Minimum number of events, even if they take longer than `--seconds` on a slow machine. */
 const MIN_EVENTS = 3;
 
 const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
@@ -72,19 +72,19 @@ class Keys {
 
 /** The events, run in turn. Each function resolves when the service has recovered. */
 const EVENTS = {
-  'worker stopped': (chaos) => chaos.hitWorker('SIGSTOP', 'worker not responding, killed'),
-  'worker killed': (chaos) => chaos.hitWorker('SIGKILL', 'worker exited'),
-  'store process killed': (chaos) => chaos.hitStore('SIGKILL', 'store process exited'),
+  'worker stopped': (chaos) => chaos.signalWorker('SIGSTOP', 'worker not responding, killed'),
+  'worker killed': (chaos) => chaos.signalWorker('SIGKILL', 'worker exited'),
+  'store process killed': (chaos) => chaos.signalStore('SIGKILL', 'store process exited'),
   'output blocked': (chaos) => chaos.blockOutput(),
   'store process stopped': (chaos) =>
-    chaos.hitStore('SIGSTOP', 'store process not responding, killed'),
+    chaos.signalStore('SIGSTOP', 'store process not responding, killed'),
 };
 
 class Chaos {
   #service;
   #keys;
   #load;
-  #victim = 0;
+  #nextWorker = 0;
   startMs = 0;
   /** Events with their start, their end, and the counts of their log lines. */
   events = [];
@@ -111,12 +111,15 @@ class Chaos {
     }
   }
 
-  /** Hits the workers in turn, because a recently started worker is replaced after a delay. */
-  async hitWorker(signal, message) {
+  /**
+   * Sends the signal to each worker in turn, because a worker that was started recently is replaced
+   * only after a delay.
+   */
+  async signalWorker(signal, message) {
     const { workers } = this.#service.pids;
-    const worker = workers[this.#victim++ % workers.length];
+    const worker = workers[this.#nextWorker++ % workers.length];
     const fromMs = performance.now();
-    const lines = await this.#hit(worker, signal, message, 'worker replaced');
+    const lines = await this.#signal(worker, signal, message, 'worker replaced');
     const killed = this.#service.lines.find(({ msg, pid }) => msg === message && pid === worker);
     if (signal === 'SIGSTOP') this.stops.push({ fromMs, untilMs: killed?.readMs ?? fromMs });
     return lines;
@@ -132,18 +135,19 @@ class Chaos {
     return isOnNew && this.stops.some(isIn);
   }
 
-  async hitStore(signal, message) {
+  async signalStore(signal, message) {
     this.#keys.change(true);
-    // Requests in flight may be decided by the new store process, which has no counters.
-    await this.#load.drained(PATIENCE_MS);
+    // Wait for the requests in flight: the new store process, which has no counters, may decide
+    // them.
+    await this.#load.waitForInFlight(PATIENCE_MS);
     const { store } = this.#service.pids;
-    const lines = await this.#hit(store, signal, message, 'store process replaced');
+    const lines = await this.#signal(store, signal, message, 'store process replaced');
     await sleep(PAUSE_MS);
     this.#keys.change(false);
     return lines;
   }
 
-  async #hit(pid, signal, message, replaced) {
+  async #signal(pid, signal, message, replaced) {
     const from = this.#service.lines.length;
     process.kill(pid, signal);
     await this.#service.line(({ msg }) => msg === replaced, from, PATIENCE_MS);
@@ -218,7 +222,7 @@ function recoveries(events, results) {
 const percentOf = (part, all) => Number(((100 * part.length) / all.length).toFixed(3));
 
 function report(chaos, load, reloads, code) {
-  const results = load.timed(chaos.startMs);
+  const results = load.resultsSince(chaos.startMs);
   const answered = results.filter(({ isLost }) => !isLost);
   const healthy = answered.filter((result) => !chaos.isHeld(result));
   const inTime = healthy.filter(({ tookMs }) => tookMs <= IN_TIME_MS);
@@ -236,7 +240,7 @@ function report(chaos, load, reloads, code) {
     unmeasuredPercent: Number((100 - percentOf(measured, healthy)).toFixed(3)),
     ofDuePercent: percentOf(inTimeOfDue, healthy),
     degraded: answered.filter(({ isDegraded }) => isDegraded).length,
-    wrongAdmits: wrongAdmits(load.timed(0)),
+    wrongAdmits: wrongAdmits(load.resultsSince(0)),
     longestRecoveryMs: Math.max(...recovered.map(({ recoveryMs }) => recoveryMs)),
     notLoggedOnce: events.filter(({ lines }) => lines.some((count) => count !== 1)).length,
     reloads,
@@ -262,7 +266,7 @@ function failures(figures, isLenient) {
   ].filter(Boolean);
 }
 
-/** Runs the events, and returns the figures. */
+/** Runs the service, the load and the events. Resolves to the figures. */
 async function run(service, values) {
   const [seconds, rate, workers] = ['seconds', 'rate', 'workers'].map((name) =>
     Number(values[name]),

@@ -1,4 +1,7 @@
-/** Runs `sluice serve` for the chaos test. Gives access to its log, processes and configuration. */
+/**
+ * Runs `sluice serve` for the chaos test. Reads its log, finds its processes and changes its
+ * configuration.
+ */
 import { execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
@@ -74,7 +77,10 @@ export class Service {
     renameSync(`${file}.new`, file);
   }
 
-  /** Process ids of the workers and of the active store process, which is older than the spare. */
+  /**
+   * Process ids of the workers and of the active store process. The spare store process was started
+   * later, so it comes after the active one in the list.
+   */
   get pids() {
     const { pid } = this.#process;
     const text = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8');
@@ -83,7 +89,10 @@ export class Service {
     return { workers: all.filter((each) => !isStore(each)), store: all.find(isStore) };
   }
 
-  /** Resolves to the first line from index `from` that `fits`. Rejects after `patienceMs`. */
+  /**
+   * Resolves to the first log line from index `from` for which `fits` returns true. Rejects if
+   * there is none within `patienceMs`.
+   */
   async line(fits, from, patienceMs) {
     const untilMs = performance.now() + patienceMs;
     for (;;) {
@@ -94,7 +103,7 @@ export class Service {
     }
   }
 
-  /** Kills the service if it is running. Its other processes then exit too. */
+  /** Kills the supervisor if it is running. The workers and the store process then exit too. */
   kill() {
     this.#process?.kill('SIGKILL');
     rmSync(this.#folder, { recursive: true, force: true });

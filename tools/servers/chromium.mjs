@@ -6,8 +6,9 @@ import { chromium } from 'playwright-core';
 const INSTALLED = ['/usr/bin/chromium-headless-shell', '/usr/bin/chromium'];
 
 /**
- * The popups of the address bar are pages that take a second per window. The other entries are
- * Playwright's defaults, since the last `--disable-features` wins.
+ * Browser features to disable. The popups of the address bar are pages whose start takes a second
+ * per window. The other features are Playwright's defaults, repeated because Chromium uses only the
+ * last `--disable-features`.
  */
 const WITHOUT = [
   ...['WebUIOmniboxPopup', 'WebUIOmniboxAimPopup', 'WebUIOmniboxFullPopup', 'LensOverlay'],
@@ -20,13 +21,13 @@ const FLAGS = [
   ...['--headless', '--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run'],
   ...['--disable-background-networking', '--disable-component-update', '--disable-sync'],
   `--disable-features=${WITHOUT.join(',')}`,
-  // Names other than localhost, which browsers treat as insecure origins.
+  // Resolve names other than localhost, so that tests can open a page in an insecure origin.
   '--host-resolver-rules=MAP *.test 127.0.0.1',
 ];
 
 let launched;
 
-/** Resolves to the browser of this process. Launching one takes a second of CPU time. */
+/** Resolves to the browser of this process. Launching a browser takes a second of CPU time. */
 export function launchChromium() {
   const executablePath = process.env.CHROMIUM ?? INSTALLED.find((path) => existsSync(path));
   launched ??= chromium.launch({ executablePath, args: FLAGS });

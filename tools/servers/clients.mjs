@@ -13,7 +13,7 @@ function listen(client) {
 
 const retryStrategy = (attempt) => Math.min(50 * attempt, 500);
 
-/** Options of one connection of ioredis or iovalkey, also of each node of a Cluster. */
+/** Options of a connection of ioredis or iovalkey, to one server or to a node of a Cluster. */
 const IOREDIS_NODE = {
   autoResendUnfulfilledCommands: false,
   maxRetriesPerRequest: 0,
@@ -40,7 +40,7 @@ export const IOREDIS_CLUSTER = {
   redisOptions: IOREDIS_NODE,
 };
 
-/** Options of one connection of node-redis, also of each node of a Cluster. */
+/** Options of a connection of node-redis, to one server or to a node of a Cluster. */
 export const NODE_REDIS = {
   disableOfflineQueue: true,
   pingInterval: 200,
@@ -121,16 +121,17 @@ export const clusterClients = {
 async function openIoredisCluster(Cluster, nodes, options) {
   const redisOptions = { ...IOREDIS_NODE, ...options };
   const client = listen(new Cluster(nodes, { ...IOREDIS_CLUSTER, redisOptions }));
-  // Not `connect()`: its promise stays pending if the first attempt fails halfway.
+  // Do not await `connect()`: its promise never settles if the first attempt fails halfway.
   await once(client, 'ready');
-  // The client connects to a node at its first command, and rejects the commands meanwhile.
+  // The client connects to a node only at its first command, and rejects commands until it is
+  // connected.
   await Promise.all(client.nodes('master').map((node) => node.ping()));
   return { client, close: () => closeIoredisCluster(client) };
 }
 
 /**
- * Disconnects twice: if the client is reading the slots at the first time, it starts the timer of
- * the next reading afterwards, which would keep the process alive.
+ * Disconnects twice: if the client is refreshing its slots during the first `disconnect`, it starts
+ * the timer of the next refresh afterwards. This timer would keep the process alive.
  */
 async function closeIoredisCluster(client) {
   client.disconnect();
@@ -152,7 +153,8 @@ export const sentinelClients = {
     const client = listen(
       createSentinel({ name, sentinelRootNodes: sentinels, ...NODE_REDIS_SENTINEL }),
     );
-    // With `maxCommandRediscovers: 0` the first attempt is the only one.
+    // With `maxCommandRediscovers: 0`, `connect` makes only one attempt, so call it again after a
+    // failure.
     await client.connect().catch(() => client.connect());
     return { client, close: async () => client.destroy() };
   },
@@ -161,7 +163,8 @@ export const sentinelClients = {
 async function openIoredisSentinel(Redis, sentinels, name) {
   const client = listen(new Redis({ sentinels, name, ...IOREDIS_SENTINEL, lazyConnect: true }));
   await client.connect();
-  // If a failover is announced while the client looks for the master, it ends permanently.
+  // If a failover is announced while the client looks for the master, the client closes
+  // permanently, so it must be connected again.
   const reconnect = () => setTimeout(() => client.connect().catch(() => {}), 100);
   client.on('end', reconnect);
   const close = async () => {

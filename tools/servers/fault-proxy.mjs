@@ -1,19 +1,21 @@
 /**
  * A TCP proxy with injectable faults: delays, cut connections, stalls, black holes, rejections.
  *
- * Faults apply when bytes are forwarded, not when they arrive, so they also affect bytes that were
- * buffered before.
+ * Faults apply when bytes are forwarded, not when they arrive. So they also affect bytes that
+ * arrived before the fault was set.
  */
 import { once } from 'node:events';
 import { connect, createServer } from 'node:net';
 
 const HOST = '127.0.0.1';
-/** Queue entries after the last bytes: an orderly end, or an aborted sender. */
+/**
+ * Queue entries after the last bytes: the sender has ended the connection, or its socket is closed.
+ */
 const END = Symbol('end');
-const GONE = Symbol('gone');
+const CLOSED = Symbol('closed');
 
-/** One direction of a connection: a queue that keeps delayed bytes in order. */
-class Lane {
+/** Forwards the bytes of one direction of a connection. Its queue keeps delayed bytes in order. */
+class ForwardQueue {
   #faults;
   #direction;
   #target;
@@ -30,7 +32,7 @@ class Lane {
     this.#drop = drop;
     source.on('data', (bytes) => this.#add(bytes));
     source.on('end', () => this.#add(END));
-    source.on('close', () => this.#add(GONE));
+    source.on('close', () => this.#add(CLOSED));
   }
 
   #add(what) {
@@ -39,18 +41,21 @@ class Lane {
     this.flow();
   }
 
-  /** Forwards due entries in order, also if a hook clears the faults. */
+  /**
+   * Forwards the entries that are due. If a hook clears the faults meanwhile, the nested call
+   * returns at once, so that the order is kept.
+   */
   flow() {
     if (this.#isFlowing) return;
     this.#isFlowing = true;
     try {
-      this.#passDue();
+      this.#forwardDue();
     } finally {
       this.#isFlowing = false;
     }
   }
 
-  #passDue() {
+  #forwardDue() {
     while (this.#queue.length > 0 && !this.#faults.isBlackHole) {
       const waitMs = this.#queue[0].sinceMs + this.#faults.delayMs - performance.now();
       if (waitMs > 0) {
@@ -58,7 +63,7 @@ class Lane {
         this.#timer = setTimeout(() => this.flow(), waitMs);
         return;
       }
-      this.#pass(this.#queue.shift().what);
+      this.#forward(this.#queue.shift().what);
     }
   }
 
@@ -69,10 +74,10 @@ class Lane {
     clearTimeout(this.#timer);
   }
 
-  #pass(what) {
+  #forward(what) {
     if (what === END) return this.#target.end();
-    if (what === GONE) return this.#target.destroySoon();
-    const bytes = this.#replaced(what);
+    if (what === CLOSED) return this.#target.destroySoon();
+    const bytes = this.#replace(what);
     if (bytes === null) return this.#drop();
     if (this.#isClosed) return;
     const left = this.#faults.bytesLeft[this.#direction];
@@ -84,7 +89,7 @@ class Lane {
     this.#drop(this.#target, bytes.subarray(0, left));
   }
 
-  #replaced(bytes) {
+  #replace(bytes) {
     const { onReply } = this.#faults;
     if (this.#direction === 'toServer' || !onReply) return bytes;
     const replacement = onReply(bytes);
@@ -96,18 +101,18 @@ class Lane {
 class Connection {
   #client;
   #server;
-  #lanes;
+  #queues;
 
   constructor(faults, client, upstream) {
     const server = connect({ ...upstream, allowHalfOpen: true, noDelay: true });
     this.#client = client;
     this.#server = server;
-    // An error is always followed by `close`, which the queues handle.
+    // After an error, a socket always emits `close`, which the queues handle.
     for (const socket of [client, server]) socket.on('error', () => {});
     const drop = (last, bytes) => this.destroy(last, bytes);
-    this.#lanes = [
-      new Lane(faults, 'toServer', client, server, drop),
-      new Lane(faults, 'toClient', server, client, drop),
+    this.#queues = [
+      new ForwardQueue(faults, 'toServer', client, server, drop),
+      new ForwardQueue(faults, 'toClient', server, client, drop),
     ];
   }
 
@@ -115,8 +120,8 @@ class Connection {
     return !this.#client.destroyed;
   }
 
-  /** Ends when both sides are closed: in a black hole the server closes first. */
-  async over() {
+  /** Resolves when both sides are closed. In a black hole, the server may close first. */
+  async closed() {
     await Promise.all(
       [this.#client, this.#server].map(
         (each) => new Promise((resolve) => each.on('close', resolve)),
@@ -125,12 +130,12 @@ class Connection {
   }
 
   flow() {
-    for (const lane of this.#lanes) lane.flow();
+    for (const queue of this.#queues) queue.flow();
   }
 
-  /** Ends both sides now, or after the last bytes are written. */
+  /** Closes both sides: immediately, or after `bytes` have been written to `last`. */
   destroy(last, bytes) {
-    for (const lane of this.#lanes) lane.close();
+    for (const queue of this.#queues) queue.close();
     const end = () => {
       this.#client.destroy();
       this.#server.destroy();
@@ -139,9 +144,12 @@ class Connection {
     else end();
   }
 
-  /** Reads and discards further bytes of the client. */
+  /**
+   * Closes the connection to the server, but keeps the client's connection open and discards its
+   * bytes.
+   */
   halfOpen() {
-    for (const lane of this.#lanes) lane.close();
+    for (const queue of this.#queues) queue.close();
     this.#server.destroy();
     this.#client.on('end', () => this.#client.destroy());
   }
@@ -176,7 +184,7 @@ class FaultProxy {
     if (this.#isRefusing) return client.destroy();
     const connection = new Connection(this.#faults, client, this.#upstream);
     this.#connections.add(connection);
-    connection.over().then(() => this.#connections.delete(connection));
+    connection.closed().then(() => this.#connections.delete(connection));
   }
 
   delay(ms) {
@@ -207,7 +215,8 @@ class FaultProxy {
   }
 
   heal() {
-    // Faults that release bytes are cleared last, so that the bytes meet no other fault.
+    // Clear the black hole and the delay last: clearing them forwards the waiting bytes, which no
+    // other fault must affect.
     this.cutAfterBytes(Number.POSITIVE_INFINITY, 'toServer');
     this.cutAfterBytes(Number.POSITIVE_INFINITY, 'toClient');
     this.onReply(undefined);

@@ -2,7 +2,7 @@
  * Real reverse proxies for tests: nginx, Caddy and HAProxy, configured as their documentation
  * recommends for forwarding client addresses, or with a file of examples/proxies.
  *
- * They listen on 127.0.0.1 only, use temporary folders and end with this process. Requires
+ * The proxies listen on 127.0.0.1 only, use temporary folders and end with this process. Requires
  * `tools/ensure-services nginx caddy haproxy`.
  */
 import { spawn } from 'node:child_process';
@@ -18,10 +18,12 @@ import { HOST, randomPort, until } from './redis-process.mjs';
 const PORT_ATTEMPTS = 5;
 const TAKEN = /address already in use|cannot bind socket/i;
 
-/** Path at which a proxy identifies itself, to detect another process on its port. */
+/**
+ * Returns a path that only the proxy with this id serves, to detect another process on its port.
+ */
 const probePath = (probeId) => `/probe-${probeId}`;
 
-/** Runs in the foreground as one process, so that killing its pid ends it. */
+/** Configures nginx as a single process in the foreground, so that killing its pid ends it. */
 const nginx = ({ folder, port, upstreamPort, forwarded, probeId }) => ({
   args: ['-p', folder, '-e', 'stderr', '-c', join(folder, 'config')],
   config: `
@@ -60,7 +62,10 @@ http {
 `,
 });
 
-/** Appends to X-Forwarded-For of trusted proxies only, and drops it otherwise. */
+/**
+ * Configures Caddy, which appends to X-Forwarded-For only for trusted proxies and otherwise
+ * discards the received header.
+ */
 const caddy = ({ folder, port, upstreamPort, trusted, forwarded, probeId }) => ({
   args: ['run', '--adapter', 'caddyfile', '--config', join(folder, 'config')],
   config: `
@@ -79,7 +84,7 @@ http://:${port} {
 `,
 });
 
-/** Adds a separate header line after the received ones. */
+/** Configures HAProxy, which adds its own X-Forwarded-For line after the received lines. */
 const haproxy = ({ folder, port, upstreamPort, forwarded, probeId }) => ({
   args: ['-db', '-f', join(folder, 'config')],
   config: `
@@ -103,10 +108,12 @@ backend back
 
 const plans = { nginx, caddy, haproxy };
 
-/** Addresses of Sluice, the application and the proxy in the example files. */
+/** Ports of Sluice, the application and the proxy in the example files. */
 const SHIPPED_PORTS = { service: 8080, upstream: 3000, own: 8000 };
 
-/** nginx supports no environment variables, so the addresses in the file are replaced. */
+/**
+ * Replaces the addresses in the example file, because nginx does not support environment variables.
+ */
 const shippedNginx = ({ folder, file, port, servicePort, upstreamPort }) => {
   const ports = [
     [SHIPPED_PORTS.service, servicePort],
@@ -119,7 +126,7 @@ const shippedNginx = ({ folder, file, port, servicePort, upstreamPort }) => {
   );
   fs.writeFileSync(join(folder, 'sluice.conf'), text);
   const { args, config } = nginx({ folder, port, upstreamPort, forwarded: false, probeId: '' });
-  // The rest of the configuration is that of a default installation.
+  // Include the example file in a configuration like that of a default installation.
   const around = config.replace(/ {2}server \{[\s\S]*$/, `  include ${folder}/sluice.conf;\n}\n`);
   return { args, config: around };
 };
@@ -146,17 +153,21 @@ const shippedHaproxy = (options) => ({
 
 const shippedPlans = { nginx: shippedNginx, caddy: shippedCaddy, haproxy: shippedHaproxy };
 
-/** Waits for the end of its input, which comes when this process ends, even by SIGKILL. */
+/**
+ * Shell script that kills the servers and deletes the folder after this process has ended, even by
+ * SIGKILL: its input then ends, which `cat` waits for.
+ */
 const CLEAN_UP = `cat
 for file in "$1"/*/pid; do kill -KILL "$(cat "$file")"; done
 rm -rf "$1"`;
 
 let home;
 
-/** Creates the folder of all proxies, and a shell that deletes it after this process ends. */
+/** Creates the folder of all proxies and starts `CLEAN_UP`. */
 function makeHome() {
   const folder = fs.mkdtempSync(join(tmpdir(), 'sluice-proxies-'));
-  // A separate process group, because Ctrl-C is sent to the whole group of this process.
+  // Start the shell in a separate process group, because Ctrl-C sends SIGINT to the whole group of
+  // this process.
   const stdio = ['pipe', 'ignore', 'ignore'];
   const guard = spawn('sh', ['-c', CLEAN_UP, 'sh', folder], { detached: true, stdio });
   guard.unref();
@@ -164,7 +175,7 @@ function makeHome() {
   return folder;
 }
 
-/** Resolves to the status of one response, over a new connection. */
+/** Sends a request over a new connection. Resolves to the status of the response. */
 function statusOf(port, path) {
   return new Promise((resolve, reject) => {
     const request = get({ host: HOST, port, path, agent: false, timeout: 1000 }, (response) => {
@@ -176,7 +187,10 @@ function statusOf(port, path) {
   });
 }
 
-/** Example files do not identify themselves, and requesting a page would be counted. */
+/**
+ * Resolves to true if the port accepts a connection. Used for example files: they have no probe
+ * path, and a request for a page would count against a limit.
+ */
 function isListening(port) {
   return new Promise((resolve, reject) => {
     const socket = connect(port, HOST, () => {
@@ -187,9 +201,13 @@ function isListening(port) {
   });
 }
 
-/** Debian installs servers in /usr/sbin, which is not in the PATH of ordinary users. */
+/**
+ * Starts a program. Adds /usr/sbin to the PATH: Debian installs servers there, but ordinary users
+ * do not have it in their PATH.
+ */
 function spawnIn(folder, program, args, variables = {}) {
-  // A file, not a pipe, so that a server never waits for this process to read.
+  // Write the output to a file instead of a pipe, so that a server never waits for this process to
+  // read.
   const output = fs.openSync(join(folder, 'output'), 'a');
   const { PATH } = process.env;
   // Caddy stores its last configuration in one of these folders.

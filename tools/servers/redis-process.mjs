@@ -1,6 +1,6 @@
 /**
- * One Redis process and a minimal client. Processes use a temporary folder and end with this
- * process, even after SIGKILL.
+ * Starts single Redis processes, and has a minimal client. The servers use a temporary folder and
+ * end with this process, even if it is killed.
  */
 import { spawn } from 'node:child_process';
 import { randomInt } from 'node:crypto';
@@ -17,12 +17,15 @@ const PATIENCE_MS = 30_000;
 const PORT_ATTEMPTS = 5;
 
 /**
- * Below the ephemeral port range. Otherwise a client of a stopped server could receive the server's
- * port as its own and connect to itself.
+ * Returns a random port below the ephemeral port range. With an ephemeral port, a client of a
+ * stopped server could get the server's port as its own local port, and then connect to itself.
  */
 export const randomPort = () => randomInt(10_000, 32_768);
 
-/** Parses the reply at `at`. Returns its value and end, or undefined if it is incomplete. */
+/**
+ * Parses the Redis reply at index `at`. Returns its value and the index after it, or undefined if
+ * the reply is incomplete.
+ */
 function readReply(bytes, at, encoding) {
   const end = bytes.indexOf('\r\n', at);
   if (end < 0) return undefined;
@@ -57,8 +60,8 @@ function writeCommand(args, encoding) {
 }
 
 /**
- * Sends one command over a new connection, so that paused or killed servers leave no state behind.
- * Rejects with the server's error message.
+ * Sends one command over a new connection, so that a paused or killed server leaves no broken
+ * connection. Rejects with the server's error message.
  */
 export function command(port, args, options = {}) {
   const { tls, username = 'default', password, timeoutMs = 10_000, encoding = 'utf8' } = options;
@@ -95,7 +98,10 @@ export function command(port, args, options = {}) {
   });
 }
 
-/** Polls until the result is truthy and returns it. An error counts as false. */
+/**
+ * Polls `condition` until it resolves to a truthy value, and resolves to that value. An error
+ * counts as false.
+ */
 export async function until(what, condition, servers) {
   const deadline = performance.now() + PATIENCE_MS;
   for (let last; ; await sleep(POLL_MS)) {
@@ -113,17 +119,21 @@ export async function until(what, condition, servers) {
   }
 }
 
-/** Waits for the end of its input, which comes when this process ends, even by SIGKILL. */
+/**
+ * Shell script that kills the servers and deletes the folder after this process has ended, even by
+ * SIGKILL: its input then ends, which `cat` waits for.
+ */
 const CLEAN_UP = `cat
 for file in "$1"/*/pid; do kill -KILL "$(cat "$file")"; done
 rm -rf "$1"`;
 
 let home;
 
-/** Creates the folder of all servers, and a shell that deletes it after this process ends. */
+/** Creates the folder of all servers and starts `CLEAN_UP`. */
 function makeHome() {
   const folder = fs.mkdtempSync(join(tmpdir(), 'sluice-redis-'));
-  // A separate process group, because Ctrl-C is sent to the whole group of this process.
+  // Start the shell in a separate process group, because Ctrl-C sends SIGINT to the whole group of
+  // this process.
   const stdio = ['pipe', 'ignore', 'ignore'];
   const guard = spawn('sh', ['-c', CLEAN_UP, 'sh', folder], { detached: true, stdio });
   guard.unref();
@@ -177,7 +187,8 @@ class Server {
   }
 
   async start() {
-    // A file, not a pipe, so that a server never waits for this process to read.
+    // Write the output to a file instead of a pipe, so that a server never waits for this process
+    // to read.
     const output = fs.openSync(join(this.#folder, 'output'), 'a');
     const child = spawn(this.#program, this.#programArgs, { stdio: ['ignore', output, output] });
     fs.closeSync(output);
@@ -195,7 +206,7 @@ class Server {
     });
     const isReady = async () => {
       if (end) throw Object.assign(this.#failure(end), { isFinal: true });
-      // Another process may use this port, but only the right one replies with this number.
+      // Compare the process id, because another process may use this port.
       const text = await this.send(['INFO', 'server', 'persistence'], { timeoutMs: 1000 });
       return text.includes(`process_id:${child.pid}\r\n`) && !text.includes('\nloading:1');
     };
@@ -242,7 +253,7 @@ class Server {
   }
 }
 
-/** Starts the server that `plan` describes, in a folder and on a free port. */
+/** Starts the server that `plan(folder, port)` describes, in a new folder and on a free port. */
 export async function launch(plan, fixedPort) {
   home ??= makeHome();
   for (let attempt = 1; ; attempt++) {

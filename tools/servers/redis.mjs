@@ -1,7 +1,8 @@
 /**
- * Real Redis servers for tests and benchmarks: one alone, one watched by sentinels, a cluster.
+ * Real Redis servers for tests and benchmarks: a single server, a master with replicas and
+ * sentinels, or a cluster.
  *
- * They listen on 127.0.0.1 only, use temporary folders and end with this process. Requires
+ * The servers listen on 127.0.0.1 only, use temporary folders and end with this process. Requires
  * redis-server and, for TLS, openssl: `tools/ensure-services redis openssl`.
  */
 import { execFileSync } from 'node:child_process';
@@ -16,7 +17,10 @@ export { command };
 const MASTER_NAME = 'main';
 const SLOTS = 16_384;
 
-/** Creates a temporary certificate authority and its certificate for 127.0.0.1. */
+/**
+ * Creates a temporary certificate authority and a server certificate for 127.0.0.1. Returns the
+ * certificate of the authority.
+ */
 function makeCertificates(folder) {
   const openssl = (line, ...more) =>
     execFileSync('openssl', [...line.split(' '), ...more], { cwd: folder, stdio: 'pipe' });
@@ -34,7 +38,10 @@ function makeCertificates(folder) {
 /** Set `REDIS_SERVER` to test another version, or Valkey. */
 const PROGRAM = process.env.REDIS_SERVER ?? 'redis-server';
 
-/** The administrator is a separate user with all rights, independent of the test's users. */
+/**
+ * Returns the command line and the access data of a server. This module sends its commands as
+ * `administrator`, a separate user with all rights, so that tests can define any other users.
+ */
 function redisPlan(folder, port, options) {
   const { args = [], password, acl = [], tls = false } = options;
   const secret = randomBytes(16).toString('hex');
@@ -65,8 +72,11 @@ export function startRedis(options = {}) {
   return launch((folder, port) => redisPlan(folder, port, options), options.port);
 }
 
-/** Starts servers and adds them to `crew`, also if one fails, so that all can be stopped. */
-async function recruit(group, starting) {
+/**
+ * Waits for servers that are starting, and adds them to `group`. If one fails, adds the others and
+ * throws, so that the caller can stop all servers of the group.
+ */
+async function startAll(group, starting) {
   const settled = await Promise.allSettled(starting);
   const started = settled.filter(({ value }) => value).map(({ value }) => value);
   group.push(...started);
@@ -77,8 +87,10 @@ async function recruit(group, starting) {
 
 const stopAll = (group) => Promise.all(group.map((server) => server.stop()));
 
-/** Runs `assemble` with an empty list of servers. If it fails, stops those that were started. */
-async function withCrew(assemble) {
+/**
+ * Runs `assemble` with an empty group of servers. If it fails, stops the servers that it has added.
+ */
+async function withServers(assemble) {
   const group = [];
   try {
     return await assemble(group);
@@ -94,11 +106,14 @@ async function isLinked(replica) {
   return (await replica.command('INFO', 'replication')).includes('master_link_status:up');
 }
 
-async function everyOne(items, isSo) {
-  return (await Promise.all(items.map(isSo))).every(Boolean);
+async function allAre(items, condition) {
+  return (await Promise.all(items.map(condition))).every(Boolean);
 }
 
-/** Sentinels store their state in their configuration file, so it is written only once. */
+/**
+ * Returns the command line of a sentinel. A sentinel stores its state in its configuration file, so
+ * the file must be written only before the first start.
+ */
 function sentinelPlan(folder, port, masterPort) {
   const lines = [
     `port ${port}`,
@@ -111,16 +126,17 @@ function sentinelPlan(folder, port, masterPort) {
   ];
   const file = join(folder, 'sentinel.conf');
   writeFileSync(file, `${lines.join('\n')}\n`);
-  return { program: PROGRAM, programArgs: [file, '--sentinel'], afterStart: hasten };
+  return { program: PROGRAM, programArgs: [file, '--sentinel'], afterStart: speedUp };
 }
 
 /**
- * Settings that the configuration file does not support. The ping interval is well below the down
- * time, or each new master looks dead at first. The publish interval is not minimal, because a
- * server that reports another role for four intervals is reconfigured, even during a failover. TILT
- * mode is avoided on a machine that is busy for some seconds.
+ * Changes settings that the configuration file does not support. The ping interval is well below
+ * `down-after-milliseconds`: otherwise each new master would first be considered down. The publish
+ * interval is not minimal, because a sentinel reconfigures a server that reports another role for
+ * four intervals, even during a failover. The high `tilt-trigger` prevents TILT mode if the machine
+ * is busy for some seconds.
  */
-function hasten(sentinel, greetingMs = 500) {
+function speedUp(sentinel, greetingMs = 500) {
   const periods = `ping-period 300 ask-period 100 info-period 1000 publish-period ${greetingMs}`;
   return sentinel.command('SENTINEL', 'DEBUG', ...periods.split(' '), 'tilt-trigger', 20_000);
 }
@@ -129,7 +145,7 @@ function hasten(sentinel, greetingMs = 500) {
 const fields = (list) =>
   Object.fromEntries(times(list.length / 2, (i) => list.slice(2 * i, 2 * i + 2)));
 
-async function knowsAll(sentinel) {
+async function isComplete(sentinel) {
   const about = (what) => sentinel.command('SENTINEL', what, MASTER_NAME);
   const master = fields(await about('MASTER'));
   const replicas = (await about('REPLICAS')).map(fields);
@@ -139,7 +155,7 @@ async function knowsAll(sentinel) {
   return replicas.every(isFine) && (await about('CKQUORUM')).startsWith('OK 3 ');
 }
 
-/** Returns the replies of all live sentinels. */
+/** Resolves to the replies of the sentinels that respond. Rejects if there are fewer than two. */
 async function queryAlive(sentinels, what) {
   const args = ['SENTINEL', what, MASTER_NAME];
   const pending = sentinels.map((sentinel) => sentinel.send(args, { timeoutMs: 1000 }));
@@ -150,67 +166,82 @@ async function queryAlive(sentinels, what) {
   return replies;
 }
 
-/** Returns the port of the master if all sentinels agree, because clients use any of them. */
+/**
+ * Resolves to the port of the master, or undefined if the sentinels disagree. All must agree,
+ * because a client may query any of them.
+ */
 async function agreedMaster(sentinels) {
   const replies = await queryAlive(sentinels, 'GET-MASTER-ADDR-BY-NAME');
   const ports = new Set(replies.map(([, port]) => Number(port)));
   return ports.size === 1 ? [...ports][0] : undefined;
 }
 
-/** The same, once no sentinel is in a failover. */
+/** Like `agreedMaster`, but also resolves to undefined while a sentinel is in a failover. */
 async function settledMaster(sentinels) {
   const masters = (await queryAlive(sentinels, 'MASTER')).map(fields);
   return masters.every(({ flags }) => flags === 'master') ? agreedMaster(sentinels) : undefined;
 }
 
-/** The same, once each sentinel also reports all live replicas in their role. */
-async function calmMaster(sentinels) {
+/**
+ * Like `settledMaster`, but also resolves to undefined while a sentinel reports a live replica in
+ * another role.
+ */
+async function stableMaster(sentinels) {
   const replicas = (await queryAlive(sentinels, 'REPLICAS')).flat().map(fields);
   const isStray = (each) => !/down/.test(each.flags) && each['role-reported'] !== 'slave';
   return replicas.some(isStray) ? undefined : settledMaster(sentinels);
 }
 
 export function startSentinel() {
-  return withCrew(async (group) => {
-    const [master] = await recruit(group, [startRedis()]);
+  return withServers(async (group) => {
+    const [master] = await startAll(group, [startRedis()]);
     const args = ['--replicaof', HOST, String(master.port)];
-    const replicas = await recruit(
+    const replicas = await startAll(
       group,
       times(2, () => startRedis({ args })),
     );
-    await until('the replicas follow', () => everyOne(replicas, isLinked), group);
+    await until('the replicas are connected', () => allAre(replicas, isLinked), group);
     const plan = (folder, port) => sentinelPlan(folder, port, master.port);
-    const sentinels = await recruit(
+    const sentinels = await startAll(
       group,
       times(3, () => launch(plan)),
     );
-    await Promise.all(sentinels.map((sentinel) => hasten(sentinel, 50)));
-    await until('the sentinels agree', () => everyOne(sentinels, knowsAll), sentinels);
-    await Promise.all(sentinels.map((sentinel) => hasten(sentinel)));
+    await Promise.all(sentinels.map((sentinel) => speedUp(sentinel, 50)));
+    await until('the sentinels know all servers', () => allAre(sentinels, isComplete), sentinels);
+    await Promise.all(sentinels.map((sentinel) => speedUp(sentinel)));
     const currentMaster = () =>
-      until('the sentinels name one master', () => agreedMaster(sentinels), sentinels);
+      until('the sentinels agree on a master', () => agreedMaster(sentinels), sentinels);
     const failover = async () => {
-      const before = await until('all is calm', () => calmMaster(sentinels), sentinels);
+      const before = await until(
+        'no sentinel is in a failover',
+        () => stableMaster(sentinels),
+        sentinels,
+      );
       const isDone = async () => {
         const port = await settledMaster(sentinels);
-        // Not started yet, rejected, or reverted by a sentinel that was not notified in time.
+        // Request the failover: it was not requested yet, was rejected, or was reverted by a
+        // sentinel that was not notified in time.
         if (port === before) await sentinels[0].command('SENTINEL', 'FAILOVER', MASTER_NAME);
         return port > 0 && port !== before && (await command(port, ['ROLE']))[0] === 'master';
       };
-      await until('another one is master', isDone, group);
+      await until('another server is the master', isDone, group);
     };
     const stop = () => stopAll(group);
     return { sentinels, masterName: MASTER_NAME, master, replicas, currentMaster, failover, stop };
   });
 }
 
-/** Nodes list a replica only after contact with its master, which takes 10 s by default. */
+/**
+ * Starts a node of a cluster. Nodes list a replica only after a ping from its master. The default
+ * interval of these pings is 10 s.
+ */
 function startNode(nodeTimeoutMs) {
   const settings = [
     ...['--cluster-enabled', 'yes', '--cluster-config-file', 'nodes.conf'],
     ...['--cluster-node-timeout', nodeTimeoutMs, '--cluster-replica-validity-factor', 0],
     ...['--cluster-allow-replica-migration', 'no', '--repl-ping-replica-period', 1],
-    // As recommended in docs/redis.md: otherwise all nodes reject commands until a failover.
+    // As docs/redis.md recommends. Otherwise, if a master fails, all nodes would reject commands
+    // until the failover.
     ...['--cluster-require-full-coverage', 'no'],
   ];
   return launch((folder, port) =>
@@ -218,8 +249,8 @@ function startNode(nodeTimeoutMs) {
   );
 }
 
-/** Connects all nodes to each other, which is faster than waiting for gossip. */
-async function introduce(nodes) {
+/** Connects each node to all others, which is faster than waiting for gossip. */
+async function connectNodes(nodes) {
   const busPorts = await Promise.all(
     nodes.map(async (node) => (await node.command('CONFIG', 'GET', 'cluster-port'))[1]),
   );
@@ -248,7 +279,10 @@ async function assignRoles(nodes) {
   );
 }
 
-/** Whether this node reports a complete cluster: three shards with a master and a replica. */
+/**
+ * Resolves to true if the node reports a complete cluster: three shards, each with a master and a
+ * replica.
+ */
 async function seesAll(node) {
   if (!(await node.command('CLUSTER', 'INFO')).includes('cluster_state:ok')) return false;
   const lines = (await node.command('CLUSTER', 'NODES')).trim().split('\n');
@@ -257,7 +291,10 @@ async function seesAll(node) {
   return parts.length === 3 && parts.every((part) => part.length === 4);
 }
 
-/** Returns the epoch at which this node claims the slot, or -1. */
+/**
+ * Resolves to the configuration epoch with which a node claims a slot, or -1 if the node does not
+ * claim it.
+ */
 async function claim(node, slot) {
   const text = await node.send(['CLUSTER', 'NODES'], { timeoutMs: 1000 });
   const line = text.split('\n').find((each) => each.includes('myself,master'));
@@ -269,7 +306,10 @@ async function claim(node, slot) {
   return ranges.some(holds) ? Number(epoch) : -1;
 }
 
-/** If several nodes claim a slot, as after a failover, the latest epoch wins. */
+/**
+ * Resolves to the index of the node that owns a slot, or -1. If several nodes claim the slot, as
+ * after a failover, the latest epoch decides.
+ */
 async function findOwner(nodes, slot) {
   const claims = await Promise.allSettled(nodes.map((node) => claim(node, slot)));
   const epochs = claims.map(({ value = -1 }) => value);
@@ -277,7 +317,10 @@ async function findOwner(nodes, slot) {
   return latest < 0 ? -1 : epochs.indexOf(latest);
 }
 
-/** Moves keys in steps with pauses, so that clients see a partly migrated slot. */
+/**
+ * Moves a slot to the node with index `to`. Moves the keys in steps with pauses, so that clients
+ * find a partly migrated slot.
+ */
 async function moveSlot(nodes, slot, to, { steps = 20, pauseMs = 10 } = {}) {
   const from = await findOwner(nodes, slot);
   if (from === to) return;
@@ -300,24 +343,26 @@ async function moveSlot(nodes, slot, to, { steps = 20, pauseMs = 10 } = {}) {
     await send('MIGRATE', HOST, target.port, '', 0, 5000, 'KEYS', ...keys);
     await sleep(pauseMs);
   }
-  // The new owner first: all nodes would reject a slot without an owner.
+  // Assign the slot to the new owner first: if no node owned the slot, all nodes would reject its
+  // keys.
   await setSlot(target, 'NODE', targetId);
   await setSlot(source, 'NODE', targetId);
   const others = nodes.filter((node) => node !== source && node !== target);
-  // Replicas reject this command and dead nodes are unreachable; they learn it by gossip.
+  // Ignore errors: replicas reject this command and dead nodes are unreachable. They receive the
+  // change by gossip.
   await Promise.allSettled(others.map((node) => setSlot(node, 'NODE', targetId)));
 }
 
 export function startCluster({ nodeTimeoutMs = 1000 } = {}) {
-  return withCrew(async (group) => {
-    const nodes = await recruit(
+  return withServers(async (group) => {
+    const nodes = await startAll(
       group,
       times(6, () => startNode(nodeTimeoutMs)),
     );
-    await introduce(nodes);
+    await connectNodes(nodes);
     await assignRoles(nodes);
-    await until('every node sees the cluster', () => everyOne(nodes, seesAll), nodes);
-    await until('the replicas follow', () => everyOne(nodes.slice(3), isLinked), nodes);
+    await until('every node sees the cluster', () => allAre(nodes, seesAll), nodes);
+    await until('the replicas are connected', () => allAre(nodes.slice(3), isLinked), nodes);
     return {
       nodes,
       urls: nodes.map(({ url }) => url),

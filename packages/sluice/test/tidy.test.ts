@@ -87,7 +87,7 @@ describe('import rules', () => {
     ['store.ts', "import { a } from './decision.ts';", 'decision.ts'],
   ])('a type-only import rule of %s rejects values', (path, text, target) => {
     expect(foundIn('import rules', path, text)).toEqual([
-      `${SRC + path}:1: ${path} may not import ${target} otherwise than as types`,
+      `${SRC + path}:1: ${path} may not import ${target} except as types`,
     ]);
     const asTypes = text.replace(/import \{(?: type)?/, 'import type {');
     expect(foundIn('import rules', path, asTypes)).toEqual([]);
@@ -245,7 +245,7 @@ describe('plain language', () => {
 
   test.each(phrases)('"%s" is rejected in documents, comments, strings and templates', (phrase) => {
     const found = phrase.replace('unless ', '');
-    const message = `"${found}" has an established term`;
+    const message = `"${found}" is vague: use an established term`;
     for (const path of ['docs/a.md', 'deploy/a.yaml', 'a.lua', 'Dockerfile', '.ci/run']) {
       expect(foundPhrases(path, `fine\nIt ${phrase}.`)).toEqual([`2: ${message}`]);
     }
@@ -270,7 +270,7 @@ describe('plain language', () => {
     ['a.lua', '-- It gives\n-- back.'],
   ])('a vague phrase that continues on the next line of %s is rejected', (path, text) => {
     expect(foundPhrases(path, text)).toEqual([
-      `${text.startsWith('/**') ? 2 : 1}: "gives ${'back'}" has an established term`,
+      `${text.startsWith('/**') ? 2 : 1}: "gives ${'back'}" is vague: use an established term`,
     ]);
   });
 
@@ -284,7 +284,7 @@ describe('plain language', () => {
   test('listed places may contain vague phrases; unused list entries are reported', () => {
     const text = `one ${told}\ntwo ${told}`;
     expect(foundPhrases('a.md', text, [['a.md', `one ${told}`]])).toEqual([
-      `2: "${told}" has an established term`,
+      `2: "${told}" is vague: use an established term`,
     ]);
     expect(foundPhrases('a.md', 'fine', [['a.md', 'gone']])).toEqual([
       '1: does not contain "gone", which ALLOWED_PHRASES lists',
@@ -352,7 +352,7 @@ describe('the tree in ARCHITECTURE.md', () => {
   test('missing and stale entries of the tree are reported', () => {
     expect(foundWith(tree.map((line) => line.replace('in/', 'old/')))).toEqual([
       'ARCHITECTURE.md:3: packages/p/src/in/ is not in the tree',
-      'ARCHITECTURE.md:9: packages/p/src/old/ is stale in the tree',
+      'ARCHITECTURE.md:9: packages/p/src/old/ is in the tree but does not exist',
     ]);
   });
 
