@@ -20,7 +20,7 @@ const MIN_LINES = 10_000;
 
 /**
  * If the time of a line differs by more than this from the newest time before it, the time is
- * considered wrong, unless those of `CONFIRMING_LINES` consecutive lines differ so much.
+ * considered wrong, unless the times of `CONFIRMING_LINES` consecutive lines differ as much.
  */
 export const FAR_MS = 86_400_000;
 
