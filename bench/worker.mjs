@@ -4,7 +4,8 @@
  */
 const [moduleAddress, name, options] = process.argv.slice(2);
 const { contenders } = await import(moduleAddress);
-// Open connections of a contender would keep this process alive after the harness exits.
+// Exit when the harness exits, because open connections of the contender would keep this process
+// alive.
 process.once('disconnect', () => process.exit());
 const contender = await contenders[name](JSON.parse(options));
 

@@ -35,7 +35,10 @@ function requestText({ method, path, fields = [], body }) {
   return Buffer.from(`${[...head, ...fields, ...length].join('\r\n')}${HEAD_END}${body ?? ''}`);
 }
 
-/** Sends the requests `texts` in turn until `next` returns a negative number. */
+/**
+ * Sends one request after the other, until `next` returns a negative number. The number selects the
+ * request from `texts`.
+ */
 function sendAll(socket, texts, next, isExpected) {
   return new Promise((resolve, reject) => {
     let received = '';

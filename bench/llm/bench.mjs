@@ -3,8 +3,8 @@
  * Counts the windows with more tokens than the limit. For Sluice with its default estimates, there
  * must be none.
  *
- * For Sluice, the windows are sliding: one ends with each call. For rate-limiter-flexible, they are
- * its own fixed windows.
+ * For Sluice, the windows are sliding: each call is the end of a window. For rate-limiter-flexible,
+ * the windows are the fixed windows of its counters.
  */
 import { startRedis } from '../../tools/servers/redis.mjs';
 import { withContenders } from '../harness.mjs';

@@ -166,7 +166,7 @@ export const contenders = {
     );
   },
 
-  /** A sliding log with the same traffic. */
+  /** A sliding log with the limit and the traffic of the sliding counter. */
   'sluice sliding-log': (options) => {
     const limiter = sluice({ algorithm: 'sliding-log', limit: LIMIT, window: WINDOW_MS });
     return syncContender((key) => limiter.checkSync('p', key).remaining, options);
@@ -193,7 +193,7 @@ export const contenders = {
     }, options);
   },
 
-  /** A limiter with one key at its limit, and then more one-off keys than `maxKeys`. */
+  /** A limiter with one key at its limit. `bytes` adds keys that are used only once. */
   'sluice flooded': ({ maxKeys }) => {
     const policy = { algorithm: 'sliding-counter', limit: LIMIT, window: 60 * WINDOW_MS };
     const store = memoryStore({ maxKeys });

@@ -112,8 +112,8 @@ class Chaos {
   }
 
   /**
-   * Sends the signal to each worker in turn, because a worker that was started recently is replaced
-   * only after a delay.
+   * Sends the signal to another worker each time, because a worker that was started recently is
+   * replaced only after a delay.
    */
   async signalWorker(signal, message) {
     const { workers } = this.#service.pids;

@@ -93,7 +93,7 @@ export const clients = {
   'valkey-glide': openGlide,
 };
 
-/** The same clients on a Cluster, given the addresses of some of its nodes. */
+/** The four clients for a Cluster. Each function takes the addresses of some of the nodes. */
 export const clusterClients = {
   async ioredis(nodes, options) {
     const { Cluster } = await import('ioredis');
@@ -138,7 +138,7 @@ async function closeIoredisCluster(client) {
   setTimeout(() => client.disconnect(), 2 * IOREDIS_CLUSTER.slotsRefreshTimeout).unref();
 }
 
-/** The same clients through Sentinel, except for valkey-glide, which does not support it. */
+/** The clients for servers with Sentinel, which valkey-glide does not support. */
 export const sentinelClients = {
   async ioredis(sentinels, name) {
     const { Redis } = await import('ioredis');

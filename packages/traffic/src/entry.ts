@@ -44,8 +44,8 @@ export interface Entry {
   /** Cost, a positive integer; undefined means 1. */
   readonly cost?: number | undefined;
   /**
-   * Where the costs of the log come from. All entries of a log share one object. Undefined if the
-   * format has no costs.
+   * Where the costs of the log come from. All entries of a log share one `CostSource`. Undefined if
+   * the format has no costs.
    */
   readonly costSource?: CostSource | undefined;
   /**

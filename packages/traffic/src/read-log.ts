@@ -69,7 +69,7 @@ const MAX_SAMPLE_LENGTH = 200;
 
 /** Number of non-blank lines that are used to detect the format. */
 const DETECTED_LINES = 100;
-/** If so many lines have been read, the format is detected from those that are not blank. */
+/** After this number of lines, the format is detected even if fewer of them are not blank. */
 const MAX_UNDETECTED = 10_000;
 
 const PATTERN_HINT = '. For another format, use --pattern with the log_format of nginx';

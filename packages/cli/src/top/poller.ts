@@ -42,7 +42,9 @@ export interface Snapshot {
   readonly breaker: string | undefined;
   readonly configOk: boolean;
   readonly version: string | undefined;
-  /** Number of keys. Undefined unless the store is the memory store, which counts its keys. */
+  /**
+   * Number of keys in the memory store. Undefined for other stores, which do not count their keys.
+   */
   readonly keys: number | undefined;
   readonly evicted: number;
   /** Checks that were decided without the store, because it was unavailable. */

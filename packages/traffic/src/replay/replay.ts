@@ -66,7 +66,7 @@ export function rulesByClient(
   policies: readonly Policy[],
   shadow: ReadonlySet<string> = new Set(),
 ): Rules {
-  // Reuse one list for all requests, to avoid allocations. Callers do not keep it.
+  // Reuse one list for all requests, to avoid allocations. Callers do not store the list.
   const limits = policies.map((policy) => ({ policy, params: policy.params!, key: '', cost: 1 }));
   return {
     policies: policies.map((policy) => factsOf(policy, shadow.has(policy.name))),

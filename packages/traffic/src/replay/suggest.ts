@@ -204,7 +204,7 @@ export class Suggester {
     return { windowMs, window, sorted, curve, knee, proposed, trials };
   }
 
-  /** Second pass: replays the next of the same requests. */
+  /** Second pass: replays the requests of the log again, in order of time. */
   tryLimits(entries: readonly Entry[]): void {
     for (const entry of entries) {
       this.#nowMs = Math.max(this.#nowMs, entry.timeMs);

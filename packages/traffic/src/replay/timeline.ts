@@ -34,7 +34,7 @@ export class Timeline<Series extends string> {
     return Object.fromEntries(all);
   }
 
-  /** Adds one to a series. `timeMs` must not be before the first time added. */
+  /** Adds one request to a series. `timeMs` must not be before the first time added. */
   add(timeMs: number, name: Series): void {
     // Find the bucket before reading `#counts`, because `#bucketOf` may replace `#counts`.
     const bucket = this.#bucketOf(timeMs);
