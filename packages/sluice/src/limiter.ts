@@ -1,5 +1,5 @@
 /** The limiter: validates calls, and passes them to the store, which decides. */
-import { Flows } from './acquire/flows.ts';
+import { FairQueues } from './acquire/flows.ts';
 import { type AcquireOptions, Waiters } from './acquire/waiters.ts';
 import { isConcurrency } from './algorithms/index.ts';
 import type { DecisionListener, Limiter, LimiterOptions, Policies, SyncLimiter } from './api.ts';
@@ -36,7 +36,7 @@ export class LimiterCore {
   readonly #ownClock: Clock | undefined;
   readonly #used = new UsedReceipts();
   readonly #waiters: Waiters;
-  readonly #flows: Flows;
+  readonly #flows: FairQueues;
   readonly #runs: Runs;
   /**
    * The policy of the last check, and its table of keys. Most callers check the same policy
@@ -60,7 +60,7 @@ export class LimiterCore {
       onRelease: store.onRelease,
     });
     const decide = (check: Check) => this.#decide(check);
-    this.#flows = new Flows(this.#clock, this.#waiters);
+    this.#flows = new FairQueues(this.#clock, this.#waiters);
     this.#runs = new Runs({
       clock: this.#ownClock,
       acquire: (check, options) => this.#flows.acquire(check, options),
@@ -205,27 +205,27 @@ export class LimiterCore {
     const sync = this.#syncStore();
     const text = keyText(key);
     sync.blockSync?.(this.policies.blockable(name), text, forMs, this.#clock.now());
-    this.#waiters.nudge([{ charge: { policy: name, key: text } }]);
+    this.#waiters.wake([{ charge: { policy: name, key: text } }]);
   }
 
   async #block(name: string, key: Key, forMs: number): Promise<void> {
     const text = keyText(key);
     const policy = this.policies.blockable(name);
     await this.store.block?.(policy, text, forMs, this.#ownClock?.now());
-    this.#waiters.nudge([{ charge: { policy: name, key: text } }]);
+    this.#waiters.wake([{ charge: { policy: name, key: text } }]);
   }
 
   resetSync(policy: string, key: Key): void {
     const sync = this.#syncStore();
     const text = keyText(key);
     sync.resetSync(this.policies.policy(policy), text, this.#clock.now());
-    this.#waiters.nudge([{ charge: { policy, key: text } }]);
+    this.#waiters.wake([{ charge: { policy, key: text } }]);
   }
 
   async reset(policy: string, key: Key): Promise<void> {
     const text = keyText(key);
     await this.store.reset(this.policies.policy(policy), text, this.#ownClock?.now());
-    this.#waiters.nudge([{ charge: { policy, key: text } }]);
+    this.#waiters.wake([{ charge: { policy, key: text } }]);
   }
 
   inspectSync(name: string, given: Key): KeyState | undefined {
@@ -343,13 +343,13 @@ export class LimiterCore {
     const nowMs = this.#ownClock?.now();
     const done = store.adjustLater?.(adjustments, nowMs) ?? store.adjust(adjustments, nowMs);
     done.then(
-      () => this.#waiters.nudge(adjustments),
+      () => this.#waiters.wake(adjustments),
       () => {},
     );
   }
 
   #freed(adjustments: readonly Adjustment[]): void {
-    this.#waiters.nudge(adjustments.filter(({ renew }) => !renew));
+    this.#waiters.wake(adjustments.filter(({ renew }) => !renew));
   }
 
   /** Calls the listeners, and returns the decision. */

@@ -1,4 +1,4 @@
-/** The options of `acquire`, and the methods of the limiter that it calls. */
+/** The options of `acquire`, and the methods of the limiter that `acquire` calls. */
 import type { Clock } from '../clock.ts';
 import type { CheckResult } from '../decision.ts';
 import { checkInteger, checkMethods, expected } from '../errors.ts';
@@ -26,22 +26,23 @@ export interface AcquireOptions {
    */
   readonly onFailure?: FailureAction | undefined;
   /**
-   * Names the holder of a concurrency limit, as in `check`. Default: none.
+   * A name for the holder, as in `check`. The store keeps it with the holds of concurrency limits,
+   * and `inspect` returns it. Default: none.
    *
    * @example label: 'worker-3'
    */
   readonly label?: string | undefined;
   /**
-   * Shares the capacity fairly between flows, for example tenants: of the calls with a flow that
-   * wait for the same limits, the next is chosen by weighted fair queueing over the flows, not by
-   * arrival. Default: none, in order of arrival.
+   * The flow that the call belongs to, for example a tenant. Calls that wait for the same limits
+   * share the capacity by weighted fair queueing between their flows. Calls of one flow are served
+   * in order of arrival. Default: none, all calls are served in order of arrival.
    *
    * @example flow: tenantId
    */
   readonly flow?: string | undefined;
   /**
-   * The share of the call's flow, an integer from 1 to 1000. Default 1. A flow of weight 3 is
-   * served three times as often as one of weight 1, while both wait.
+   * The weight of the flow, an integer from 1 to 1000. Default 1. While two flows have waiting
+   * calls, a flow of weight 3 gets three times the capacity of a flow of weight 1.
    *
    * @example weight: plan === 'pro' ? 3 : 1
    */
@@ -61,7 +62,7 @@ export function checkWait({ maxWaitMs = 0, signal }: AcquireOptions): void {
   signal.throwIfAborted();
 }
 
-/** Throws for an invalid `flow` or `weight`. */
+/** Throws for an invalid `flow` or `weight`, and for a `weight` other than 1 without a `flow`. */
 export function checkFlow({ flow, weight = 1 }: AcquireOptions): void {
   if (flow === undefined ? weight !== 1 : !isFlow(flow)) {
     const what = `\`flow\` to be text of 1 to ${MAX_FLOW_LENGTH} characters`;
@@ -78,6 +79,6 @@ export interface WaitingContext {
   readonly clock: Clock;
   decide(check: Check): CheckResult | Promise<CheckResult>;
   refund(adjustments: readonly Adjustment[]): void;
-  /** The store's notifications of released holds, if it has them. */
+  /** The store's `onRelease`. Undefined if the store does not report released holds. */
   readonly onRelease?: OnRelease | undefined;
 }

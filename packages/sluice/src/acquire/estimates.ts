@@ -1,19 +1,22 @@
-/** Estimates of when a waiter can be admitted. */
+/** Estimates the time at which a waiter can be admitted. */
 import type { QueueEstimate } from '../algorithms/algorithm.ts';
 import { algorithms, isConcurrency } from '../algorithms/index.ts';
 import type { CheckResult } from '../decision.ts';
 import type { Check, Limit } from '../store.ts';
 
-/** Estimates the turn of the last of the waiters whose cost together is `demand`. */
+/**
+ * Estimates the turn of a waiter: the earliest time at which it can be admitted after the waiters
+ * before it. `demand` is the summed cost of this waiter and of all waiters before it.
+ */
 export const estimateTurn = ({ policy, params, cost }: Limit, demand: number): QueueEstimate =>
   algorithms[policy.algorithm].queueEstimate(params, cost, demand);
 
 /**
- * Whether a check that was denied at `decidedMs` is certain to be denied up to its deadline. A hold
- * of a concurrency limit may be released at any time, so only the waits of window limits are
- * certain.
+ * Whether a check that the store denied at `decidedMs` is certain to be denied until its deadline.
+ * Before the deadline, only a window limit makes this certain: a hold of a concurrency limit may be
+ * released at any time.
  */
-export function isAfter(
+export function isDeniedUntil(
   deadlineMs: number,
   { limits }: Check,
   denial: CheckResult,

@@ -1,15 +1,17 @@
 /**
- * Fair shares for calls with a `flow`. Calls with a flow that wait for the same limits form a
- * group. Of each group, one call at a time waits in the queues of `waiters.ts`, so a group has the
- * place of one waiter among calls without a flow. The others wait here, in order within their flow.
+ * Fair queueing for `acquire` calls with a `flow`. Calls with a flow that wait for the same limits
+ * form a group. One call of each group at a time waits in the queues of `waiters.ts`, so among the
+ * calls without a flow, a whole group counts as one waiter. The other calls of the group wait here,
+ * in one list per flow, in order of arrival.
  *
- * The next call of a group is chosen by self-clocked fair queueing. V is the virtual time of a
- * group, c the cost of a call and w its weight. When a call becomes the first of its flow, it gets
+ * Self-clocked fair queueing chooses the next call of a group. V is the virtual time of the group,
+ * c the cost of a call and w its weight. When a call becomes the first of its flow, it gets
  *
- *     finish = max(V, finish of the call before it) + c / w
+ *     finish = max(V, finish of the previous call of the flow) + c / w
  *
- * The call with the least finish is next, and V becomes its finish. So a flow that has nothing
- * waiting has no finish after V, and needs no record. Choosing takes O(log flows).
+ * The call with the smallest finish is next, and V becomes its finish. So when a flow has no
+ * waiting calls, the finish of its last call is at most V, and the flow can be deleted. Choosing a
+ * call takes O(log flows).
  */
 import { type Clock, inNextTurn } from '../clock.ts';
 import type { Decision } from '../decision.ts';
@@ -19,8 +21,9 @@ import { type Check, idOf } from '../store.ts';
 import { type AcquireOptions, checkFlow, checkWait } from './context.ts';
 import { LinkedList, type QueueNode } from './key-queue.ts';
 import { SignalLists } from './signals.ts';
+import type { Waiters } from './waiters.ts';
 
-/** The number of calls that are rejected in one turn of the event loop. */
+/** Calls that are rejected or denied per turn of the event loop. */
 const SLICE = 128;
 
 const NEVER = Number.POSITIVE_INFINITY;
@@ -32,14 +35,15 @@ interface Call extends Timed {
   readonly flow: Flow;
   readonly resolve: (decision: Decision | Promise<Decision>) => void;
   readonly reject: (reason: unknown) => void;
-  /** Its places in its flow, in the list of all calls, and in the list of its signal. */
+  /** The nodes of this call in the lists of its flow, of all calls, and of its signal. */
   places: readonly QueueNode<Call>[];
 }
 
-/** The calls of a flow that wait in a group, the first of them with its finish. */
+/** The waiting calls of one flow in one group. */
 interface Flow extends HeapEntry {
   readonly name: string;
   readonly calls: LinkedList<Call>;
+  /** Virtual times at which the first call starts and finishes, see the formula above. */
   start: number;
   finish: number;
 }
@@ -47,27 +51,23 @@ interface Flow extends HeapEntry {
 interface Group {
   readonly id: string;
   readonly flows: Map<string, Flow>;
-  /** Flows by the finish of their first call. */
-  readonly next: Heap<Flow>;
+  /** The flows, ordered by the finish of their first call. */
+  readonly flowsByFinish: Heap<Flow>;
   virtualTime: number;
 }
 
-/** Ranks a flow by its first call. */
-function rank({ next }: Group, flow: Flow, start: number): void {
+/** Computes the finish of a flow's first call, and adds the flow to the heap of its group. */
+function addToHeap(group: Group, flow: Flow, start: number): void {
   const { check, options } = flow.calls.first!.item;
   flow.start = start;
   flow.finish = start + check.limits[0].cost / (options.weight ?? 1);
-  next.add(flow);
+  group.flowsByFinish.add(flow);
 }
 
-interface Waiting {
-  acquire(check: Check, options: AcquireOptions): Promise<Decision>;
-}
-
-export class Flows {
+export class FairQueues {
   readonly #clock: Clock;
-  readonly #waiters: Waiting;
-  /** The groups that have a call in the queues of the waiters. */
+  readonly #waiters: Pick<Waiters, 'acquire'>;
+  /** The groups by id. Of each group, one call was passed to `Waiters.acquire`. */
   readonly #groups = new Map<string, Group>();
   readonly #all = new LinkedList<Call>();
   readonly #signals = new SignalLists<Call>((list, reason) => this.#rejectAll(list, reason));
@@ -76,12 +76,12 @@ export class Flows {
   #stopTimer: (() => void) | undefined = undefined;
   #isClosed = false;
 
-  constructor(clock: Clock, waiters: Waiting) {
+  constructor(clock: Clock, waiters: Pick<Waiters, 'acquire'>) {
     this.#clock = clock;
     this.#waiters = waiters;
   }
 
-  /** Waits as `Waiters.acquire` does. */
+  /** Like `Waiters.acquire`, but calls with a `flow` are queued fairly. */
   acquire(check: Check, options: AcquireOptions): Promise<Decision> {
     checkFlow(options);
     const { flow: name, maxWaitMs = NEVER, signal } = options;
@@ -90,13 +90,13 @@ export class Flows {
     const group = this.#groups.get(id);
     if (group === undefined) {
       const flows = new Map();
-      const next = new Heap<Flow>(({ finish }) => finish);
-      return this.#send({ id, flows, next, virtualTime: 0 }, check, options);
+      const flowsByFinish = new Heap<Flow>(({ finish }) => finish);
+      return this.#send({ id, flows, flowsByFinish, virtualTime: 0 }, check, options);
     }
     checkWait(options);
     if (maxWaitMs === 0) return this.#waiters.acquire(check, options);
     return new Promise((resolve, reject) => {
-      const list = signal && this.#signals.of(signal);
+      const list = signal && this.#signals.listOf(signal);
       const flow = group.flows.get(name) ?? {
         name,
         calls: new LinkedList<Call>(),
@@ -108,7 +108,7 @@ export class Flows {
       call.places = [flow.calls, this.#all, ...(list ? [list] : [])].map((each) => each.add(call));
       if (flow.calls.first?.item === call) {
         group.flows.set(name, flow);
-        rank(group, flow, group.virtualTime);
+        addToHeap(group, flow, group.virtualTime);
       }
       if (dueMs === NEVER) return;
       this.#deadlines.add(call);
@@ -122,7 +122,10 @@ export class Flows {
     this.#rejectAll(this.#all, closed());
   }
 
-  /** Lets a call of a group wait in the queues of the waiters, and then the next one. */
+  /**
+   * Passes a call of a group to `Waiters.acquire`. When that call is decided, passes on the next
+   * call of the group.
+   */
   #send(group: Group, check: Check, options: AcquireOptions): Promise<Decision> {
     const decided = this.#waiters.acquire(check, options);
     this.#groups.set(group.id, group);
@@ -133,7 +136,7 @@ export class Flows {
 
   #sendNext(group: Group): void {
     for (;;) {
-      const flow = group.next.first;
+      const flow = group.flowsByFinish.first;
       if (flow === undefined) {
         this.#groups.delete(group.id);
         return;
@@ -144,36 +147,39 @@ export class Flows {
       this.#setTimer();
       try {
         if (this.#isClosed) throw closed();
-        call.resolve(this.#send(group, call.check, this.#remaining(call)));
+        call.resolve(this.#send(group, call.check, this.#remainingOptions(call)));
         return;
       } catch (error) {
-        // Its signal is aborted, or the limiter is closed.
+        // The signal of the call is aborted, or the limiter is closed.
         call.reject(error);
       }
     }
   }
 
-  /** Returns the options of a call with the rest of its wait. */
-  #remaining({ options, dueMs }: Call): AcquireOptions {
+  /** Returns the options of a call, with `maxWaitMs` reduced to the time until its deadline. */
+  #remainingOptions({ options, dueMs }: Call): AcquireOptions {
     if (dueMs === NEVER) return options;
     return { ...options, maxWaitMs: Math.max(0, dueMs - this.#clock.now()) };
   }
 
-  /** Removes a call. The next call of its flow, if any, starts at a virtual time. */
+  /**
+   * Removes a call. If it was the first of its flow, the next call of the flow starts at the
+   * virtual time `start`.
+   */
   #leave(call: Call, start: number): void {
     const { group, flow } = call;
     const wasFirst = flow.calls.first?.item === call;
     for (const place of call.places) place.list.remove(place);
     this.#deadlines.delete(call);
     if (!wasFirst) return;
-    group.next.delete(flow);
-    if (flow.calls.first) rank(group, flow, start);
+    group.flowsByFinish.delete(flow);
+    if (flow.calls.first) addToHeap(group, flow, start);
     else group.flows.delete(flow.name);
   }
 
-  /** Rejects the calls of a list, in slices. */
+  /** Rejects the calls of a list, `SLICE` calls per turn of the event loop. */
   #rejectAll(list: LinkedList<Call>, reason: unknown): void {
-    for (let left = SLICE; left > 0 && list.first; left--) {
+    for (let budget = SLICE; budget > 0 && list.first; budget--) {
       const { item } = list.first;
       this.#leave(item, item.flow.start);
       item.reject(reason);
@@ -182,9 +188,12 @@ export class Flows {
     if (list.first) inNextTurn(() => this.#rejectAll(list, reason));
   }
 
-  /** Lets calls whose deadline has passed wait for 0 ms, so that they are denied, in slices. */
+  /**
+   * Passes the calls whose deadline has passed to `Waiters.acquire` with a `maxWaitMs` of 0, which
+   * decides them without a wait. Handles `SLICE` calls per turn of the event loop.
+   */
   #endWaits(): void {
-    for (let left = SLICE; left > 0; left--) {
+    for (let budget = SLICE; budget > 0; budget--) {
       const { first: call } = this.#deadlines;
       if (call === undefined || call.dueMs > this.#clock.now()) {
         this.#setTimer();
@@ -192,7 +201,7 @@ export class Flows {
       }
       this.#leave(call, call.flow.start);
       try {
-        call.resolve(this.#waiters.acquire(call.check, this.#remaining(call)));
+        call.resolve(this.#waiters.acquire(call.check, this.#remainingOptions(call)));
       } catch (error) {
         call.reject(error);
       }
@@ -202,7 +211,8 @@ export class Flows {
 
   #setTimer(): void {
     const dueMs = this.#deadlines.first?.dueMs ?? NEVER;
-    // An early timer is harmless. One that no call needs would keep the process alive.
+    // Keep a timer that is set for an earlier time: firing early is harmless. Stop a timer that no
+    // call needs, because it would keep the process alive.
     if (dueMs < NEVER && dueMs >= this.#timerMs) return;
     this.#stopTimer?.();
     this.#timerMs = dueMs;

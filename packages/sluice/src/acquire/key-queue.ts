@@ -1,8 +1,8 @@
 /**
- * Queues of waiters: calls of `acquire` that wait. Joining a queue, leaving it, and summing the
- * cost of all waiters before a given one each take O(log n).
+ * Queues of waiters: `acquire` calls that wait. Adding a waiter, removing a waiter, and summing the
+ * cost of a waiter and all waiters before it each take O(log n).
  */
-import { Turns } from './turns.ts';
+import { Pacing } from './pacing.ts';
 
 export interface QueueNode<T> {
   readonly item: T;
@@ -10,15 +10,16 @@ export interface QueueNode<T> {
   before: QueueNode<T> | undefined;
   after: QueueNode<T> | undefined;
   readonly cost: number;
+  /** The node of the Fenwick tree that was added for this waiter. Set in a `KeyQueue` only. */
   sum?: Sum;
 }
 
-/** A linked list. Calls `emptied` when its last item is removed. */
+/** A linked list. Calls `onEmpty` after its last item is removed. */
 export class LinkedList<T> {
   first: QueueNode<T> | undefined;
   last: QueueNode<T> | undefined;
 
-  constructor(readonly emptied?: () => void) {}
+  constructor(readonly onEmpty?: () => void) {}
 
   add(item: T, cost = 0): QueueNode<T> {
     const place: QueueNode<T> = { item, list: this, before: this.last, after: undefined, cost };
@@ -33,16 +34,18 @@ export class LinkedList<T> {
     else this.first = after;
     if (after) after.before = before;
     else this.last = before;
-    if (!this.first) this.emptied?.();
+    if (!this.first) this.onEmpty?.();
   }
 }
 
 /**
- * A node of a Fenwick tree: the summed cost of the waiters numbered from `left.at + 1` to `at`. The
- * tree is linked, not an array, so that nodes of waiters that have left are garbage collected.
+ * A node of a Fenwick tree. The waiters of a queue are numbered from 1 in order of arrival, and a
+ * node holds the summed cost of the waiters `left.at + 1` to `at`. The nodes are linked instead of
+ * stored in an array, so that the nodes of removed waiters can be garbage collected.
  */
 interface Sum {
   readonly at: number;
+  /** The node whose sum ends where this one starts. Undefined if this one starts at waiter 1. */
   left: Sum | undefined;
   /** The next node whose sum includes this one. */
   up?: Sum;
@@ -52,21 +55,24 @@ interface Sum {
 /** The waiters of one key, in order of arrival. */
 export class KeyQueue<T> extends LinkedList<T> {
   #newest: Sum | undefined;
-  /** The first waiter whose turn has not been estimated. No later waiter has been estimated. */
+  /** The first waiter whose turn is not estimated yet. Those after it are not estimated either. */
   unestimated: QueueNode<T> | undefined;
-  /** The place of this queue in the list of queues with work to do. */
+  /** The node of this queue in the list of queues with work to do, or undefined. */
   ready: QueueNode<KeyQueue<T>> | undefined;
-  /** The summed cost of the waiters that were decided. Added to a demand, it is a position. */
+  /**
+   * The summed cost of the waiters that have been decided. `served + demandAt(place)` is the
+   * position of a waiter. Decisions of earlier waiters do not change it.
+   */
   served = 0;
-  readonly turns = new Turns();
-  /** No waiter at `position` or later is admitted before `earliestMs`. */
+  readonly pacing = new Pacing();
+  /** Set by an estimate: no waiter at `position` or later is admitted before `earliestMs`. */
   late: { readonly position: number; readonly earliestMs: number } | undefined;
 
   override add(item: T, cost: number): QueueNode<T> {
     const place = super.add(item, cost);
     const at = (this.#newest?.at ?? 0) + 1;
     const sum: Sum = { at, left: this.#newest, cost };
-    // The lowest set bit of an index is the number of waiters that its node sums.
+    // In a Fenwick tree, node `at` sums as many waiters as the value of the lowest set bit of `at`.
     while (sum.left && sum.left.at > at - (at & -at)) {
       sum.cost += sum.left.cost;
       sum.left.up = sum;
@@ -93,8 +99,8 @@ export class KeyQueue<T> extends LinkedList<T> {
 const MAX_IN_SHARD = 8192;
 
 /**
- * A map in shards of limited size. A single growing `Map` would be rehashed in one step, which
- * blocks the event loop for 3 ms at 65,536 entries.
+ * A map that consists of several `Map` objects (shards) of limited size. A single large `Map` is
+ * rehashed in one step when it grows, which blocks the event loop for 3 ms at 65,536 entries.
  */
 export class ShardedMap<K, V> {
   readonly #shards: Map<K, V>[] = [];
@@ -103,7 +109,7 @@ export class ShardedMap<K, V> {
     return this.#shards.find((shard) => shard.has(key))?.get(key);
   }
 
-  /** Adds a key that is not in the map yet. */
+  /** Adds a key that is not in the map yet. Returns `value`. */
   add(key: K, value: V): V {
     let shard = this.#shards.find(({ size }) => size < MAX_IN_SHARD);
     if (!shard) {

@@ -1,13 +1,15 @@
 /**
- * Wakes waiters of a concurrency limit when another process releases a hold. The store's
- * notifications are used if it has them. A notification can be lost, so waiters also poll.
+ * Wakes waiters of a concurrency limit when another process releases a hold. Uses the store's
+ * release notifications if the store sends them. A notification can be lost, and some stores send
+ * none, so the first waiter of a queue also polls: it repeats its check at an interval.
  */
 import { isConcurrency } from '../algorithms/index.ts';
 import type { Charge, CheckResult } from '../decision.ts';
 import type { Check, OnRelease } from '../store.ts';
 
-/** The longest time between two checks of the first waiter: with notifications, and without. */
+/** The poll interval for a store that sends notifications. */
 const NOTIFIED_POLL_MS = 1000;
+/** The poll interval for a store that sends no notifications. */
 const POLL_MS = 100;
 
 export class RemoteReleases {
@@ -24,14 +26,15 @@ export class RemoteReleases {
   }
 
   /**
-   * Returns the time, in ms, after which a denied check is repeated because a hold may have been
-   * released; infinite if no concurrency limit denied it. Subscribes to notifications.
+   * Returns the time, in ms, after which to repeat a denied check because a hold may have been
+   * released. If a concurrency limit denied the check, subscribes to notifications. Otherwise
+   * returns infinity.
    */
-  pollMs(denial: CheckResult, { limits }: Check): number {
-    const isHeld = denial.limits.some(
+  pollIntervalMs(denial: CheckResult, { limits }: Check): number {
+    const isDeniedByHolds = denial.limits.some(
       ({ allowed }, at) => !allowed && isConcurrency(limits[at].policy),
     );
-    if (!isHeld) return Number.POSITIVE_INFINITY;
+    if (!isDeniedByHolds) return Number.POSITIVE_INFINITY;
     this.#unsubscribe ??= this.#onRelease?.((policy, key) => this.#wake({ policy, key }));
     return this.#unsubscribe === undefined ? POLL_MS : NOTIFIED_POLL_MS;
   }

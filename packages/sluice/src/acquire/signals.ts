@@ -1,6 +1,6 @@
 import { LinkedList, ShardedMap } from './key-queue.ts';
 
-/** The waiters of each signal. One listener serves all waiters of a signal. */
+/** One list of waiters per abort signal. All waiters of a signal share one event listener. */
 export class SignalLists<T> {
   readonly #lists = new ShardedMap<AbortSignal, LinkedList<T>>();
   readonly #rejectAll: (list: LinkedList<T>, reason: unknown) => void;
@@ -9,8 +9,8 @@ export class SignalLists<T> {
     this.#rejectAll = rejectAll;
   }
 
-  /** Returns the list of a signal. Its listener is removed when the list becomes empty. */
-  of(signal: AbortSignal): LinkedList<T> {
+  /** Returns the list of a signal. The listener is removed when the list becomes empty. */
+  listOf(signal: AbortSignal): LinkedList<T> {
     const known = this.#lists.get(signal);
     if (known) return known;
     const list = new LinkedList<T>(() => {

@@ -1,27 +1,28 @@
 /**
- * `acquire`: waits until a check passes.
+ * `acquire`: waits until a check is admitted.
  *
  * A waiter joins one queue for each limit of its check, in order of arrival. The store decides the
  * check only when the waiter is first in all its queues. So no waiter is overtaken, and a waiter of
- * two limits holds neither while it waits for the other. The delay of the first waiter is exact.
- * For later waiters, it is a lower bound. If the bound is after the deadline, the waiter is denied
- * at once.
+ * two limits takes capacity of neither while it waits for the other. For the first waiter, the
+ * store returns the exact wait. For later waiters, `estimates.ts` computes a lower bound. If a
+ * waiter cannot be admitted before its deadline by this bound, it is denied at once.
  *
  *     state     event                                            next state
  *     queued    first in all its queues                          deciding
- *     queued    turn estimated after its deadline                done: denied
+ *     queued    estimated turn is after its deadline             done: denied
  *     queued    deadline passed                                  done: denied
  *     deciding  admitted, or denied until after its deadline     done: resolved
- *     deciding  denied                                           sleeping until it fits
+ *     deciding  denied, may be admitted before its deadline      sleeping until it fits
  *     sleeping  wake-up time reached                             deciding
  *     sleeping  key refunded, settled, released or reset         deciding
  *     any       aborted, limiter closed, store error             done: rejected
  *
- * If a waiter is done while the store is still deciding, its charge is refunded. A hold may be
- * released at any time, so a concurrency limit denies a waiter only at its deadline.
+ * If a waiter is aborted while the store is deciding, and the store admits it, its charge is
+ * refunded. A hold may be released at any time, so a concurrency limit denies a waiter only at its
+ * deadline.
  *
- * One event may affect many waiters: a reset, an aborted signal, a millisecond in which many
- * deadlines pass. The waiters are handled in slices, one slice per turn of the event loop.
+ * One event may affect many waiters: a reset, an aborted signal, or many deadlines in the same
+ * millisecond. The waiters are handled in slices, one slice per turn of the event loop.
  */
 import { isConcurrency } from '../algorithms/index.ts';
 import { inNextTurn } from '../clock.ts';
@@ -30,14 +31,14 @@ import { closed } from '../errors.ts';
 import { byTime, Heap, type Timed } from '../heap.ts';
 import { type Check, idOf, type Limit } from '../store.ts';
 import { type AcquireOptions, checkWait, type WaitingContext } from './context.ts';
-import { estimateTurn, isAfter } from './estimates.ts';
+import { estimateTurn, isDeniedUntil } from './estimates.ts';
 import { KeyQueue, LinkedList, type QueueNode, ShardedMap } from './key-queue.ts';
 import { RemoteReleases } from './remote-releases.ts';
 import { SignalLists } from './signals.ts';
 
 export type { AcquireOptions } from './context.ts';
 
-/** The number of limits that are handled in one turn of the event loop. */
+/** Steps per turn of the event loop. Sending a check of n limits counts as n steps. */
 const SLICE = 128;
 
 const NEVER = Number.POSITIVE_INFINITY;
@@ -49,13 +50,16 @@ interface Waiter extends Timed {
   readonly resolve: (decision: Decision) => void;
   readonly reject: (reason: unknown) => void;
   readonly queues: readonly KeyQueue<Waiter>[];
-  /** Its nodes in its queues, in the list of all waiters, and in the list of its signal. */
+  /** The nodes of this waiter in its queues, in the list of all waiters and of its signal. */
   places: readonly QueueNode<Waiter>[];
   state: 'queued' | 'deciding' | 'sleeping' | 'done';
-  /** Whether capacity was freed during the decision, so that a denial may be out of date. */
-  nudged?: boolean;
-  /** When the check should pass, according to the last denial. */
-  promisedMs?: number;
+  /**
+   * Whether to repeat the check at once if the store denies it: one of its keys was refunded,
+   * settled, released, reset or unblocked while the store was deciding.
+   */
+  retryAtOnce?: boolean;
+  /** The time at which the check is admitted according to its last denial. */
+  predictedMs?: number;
 }
 
 const isFirst = (waiter: Waiter): boolean =>
@@ -69,24 +73,25 @@ export class Waiters {
   readonly #signals = new SignalLists<Waiter>((list, reason) => this.#rejectAll(list, reason));
   /** Queued waiters by deadline, and sleeping waiters by wake-up time. */
   readonly #timed = new Heap<Waiter>(byTime);
+  /** Queues with work to do. */
   readonly #ready = new LinkedList<KeyQueue<Waiter>>();
   /** Lists of waiters to reject, each with its reason. */
   readonly #rejections: (readonly [LinkedList<Waiter>, unknown])[] = [];
   /** The number of checks that the store is deciding. */
   #deciding = 0;
-  /** Whether the store is remote, so that other processes may use it. */
+  /** Whether the store is remote: it returned a promise. Other processes may use the same keys. */
   #isRemote = false;
-  /** The number of limits that may still be handled in this turn of the event loop. */
+  /** The steps that remain in this turn of the event loop. */
   #budget = SLICE;
   #isRunning = false;
-  #isPaused = false;
+  #isResumeScheduled = false;
   #nowMs = 0;
   #timerMs = NEVER;
   #stopTimer: (() => void) | undefined;
 
   constructor(context: WaitingContext) {
     this.#context = context;
-    this.#releases = new RemoteReleases(context.onRelease, (charge) => this.nudge([{ charge }]));
+    this.#releases = new RemoteReleases(context.onRelease, (charge) => this.wake([{ charge }]));
   }
 
   acquire(check: Check, options: AcquireOptions): Promise<Decision> {
@@ -94,8 +99,8 @@ export class Waiters {
     checkWait(options);
     return new Promise((resolve, reject) => {
       const deadlineMs = this.#now() + maxWaitMs;
-      // Before any change, because an object that only resembles a signal may throw.
-      const list = signal && this.#signals.of(signal);
+      // Before any other change: an object that is not a real `AbortSignal` may throw here.
+      const list = signal && this.#signals.listOf(signal);
       const queues = check.limits.map((limit) => this.#queueOf(limit));
       const waiter: Waiter = {
         check,
@@ -121,17 +126,17 @@ export class Waiters {
     });
   }
 
-  /** Retries the first waiters of keys whose charges were changed. */
-  nudge(changes: readonly { charge: Pick<Charge, 'policy' | 'key'> }[]): void {
+  /** Repeats the check of the first waiter of each key whose charges or block were changed. */
+  wake(changes: readonly { charge: Pick<Charge, 'policy' | 'key'> }[]): void {
     if (!this.#all.first) return;
     const queues = changes.flatMap(
       ({ charge }) => this.#queues.get(idOf(charge.policy, charge.key)) ?? [],
     );
     for (const queue of queues) {
       const { item } = queue.first!;
-      item.nudged = true;
+      item.retryAtOnce = true;
       if (item.state === 'sleeping') this.#sleep(item, 0);
-      // Changes all positions, so that estimates that are under way are ignored.
+      // Changes the positions of all waiters, so that results of estimates in flight are ignored.
       queue.served++;
       queue.late = undefined;
     }
@@ -158,8 +163,9 @@ export class Waiters {
   }
 
   /**
-   * Marks queues as ready, and works as far as the budget of this turn allows. The first `free`
-   * steps do not use the budget, so that the work of the calling method is always done.
+   * Adds queues to `#ready` and runs steps until the budget of this turn is used up. The rest
+   * follows in the next turn. The first `free` steps do not use the budget, so that the calling
+   * method makes progress in this turn even if the budget is used up.
    */
   #proceed(queues: readonly KeyQueue<Waiter>[], free = 0): void {
     for (const queue of queues) queue.ready ??= this.#ready.add(queue);
@@ -174,10 +180,10 @@ export class Waiters {
     }
     this.#budget = Math.min(this.#budget, budget);
     if (this.#budget > 0) this.#setTimer();
-    if (this.#budget >= SLICE || this.#isPaused) return;
-    this.#isPaused = true;
+    if (this.#budget >= SLICE || this.#isResumeScheduled) return;
+    this.#isResumeScheduled = true;
     inNextTurn(() => {
-      this.#isPaused = false;
+      this.#isResumeScheduled = false;
       this.#resume();
     });
   }
@@ -190,21 +196,22 @@ export class Waiters {
   /** Sets the timer for the next wake-up or deadline. */
   #setTimer(): void {
     const dueMs = this.#timed.first?.dueMs ?? NEVER;
-    // A timer that fires early is kept. A timer that no waiter needs would keep the process alive.
+    // Keep a timer that is set for an earlier time: firing early is harmless. Stop a timer that no
+    // waiter needs, because it would keep the process alive.
     if (dueMs < NEVER && dueMs >= this.#timerMs) return;
     this.#stopTimer?.();
     this.#timerMs = dueMs;
     if (dueMs === NEVER) return;
     const delayMs = Math.max(1, Math.ceil(dueMs - this.#now()));
     this.#stopTimer = this.#context.clock.schedule(delayMs, () => {
-      // Even if the clock was set back, `dueMs` has passed.
+      // `dueMs` has passed, even if the clock was set back meanwhile.
       this.#nowMs = Math.max(this.#nowMs, dueMs);
       this.#timerMs = NEVER;
       this.#resume();
     });
   }
 
-  /** Does one unit of work. Returns false if there is none. */
+  /** Runs one step. Returns false if there is no work. */
   #step(): boolean {
     const rejection = this.#rejections.at(-1);
     if (rejection) {
@@ -222,19 +229,21 @@ export class Waiters {
     if (ready) {
       this.#ready.remove(ready);
       ready.item.ready = undefined;
-      this.#work(ready.item);
+      this.#advance(ready.item);
       return true;
     }
-    // In the millisecond of its deadline, a waiter may still pass after those that are deciding.
+    // While the store is deciding other waiters, deny this waiter only 1 ms after its deadline.
+    // Until then, it may become the first in all its queues and be admitted.
     if (next?.state !== 'queued' || this.#now() < next.dueMs + Math.min(this.#deciding, 1))
       return false;
     this.#deny(next);
     return true;
   }
 
-  /** Estimates the turn of the next waiter. If none is left, starts the first one's decision. */
-  #work(queue: KeyQueue<Waiter>): void {
-    // While the first waiter is deciding, no estimate is valid. Its reply marks the queue as ready.
+  /** Estimates one waiter. If all are estimated, sends the check of the first one to the store. */
+  #advance(queue: KeyQueue<Waiter>): void {
+    // While the store decides the first waiter, no estimate is valid. When the store replies,
+    // `#finishDecision` adds the queue to `#ready` again.
     if (queue.first?.item.state === 'deciding') return;
     const place = queue.unestimated;
     if (place) {
@@ -244,7 +253,7 @@ export class Waiters {
     const first = queue.first?.item;
     if (queue.unestimated) this.#proceed([queue]);
     else if (first?.state === 'queued' && isFirst(first)) {
-      const pausedMs = Math.max(...first.queues.map(({ turns }) => turns.pausedUntilMs));
+      const pausedMs = Math.max(...first.queues.map(({ pacing }) => pacing.pausedUntilMs));
       if (pausedMs > this.#now() && pausedMs < first.deadlineMs) this.#sleep(first, pausedMs);
       else this.#startDecision(first);
     }
@@ -253,7 +262,7 @@ export class Waiters {
   #startDecision(waiter: Waiter): void {
     this.#timed.delete(waiter);
     waiter.state = 'deciding';
-    waiter.nudged = false;
+    waiter.retryAtOnce = false;
     this.#deciding++;
     const sentMs = this.#now();
     const done = (result: CheckResult): void =>
@@ -261,7 +270,7 @@ export class Waiters {
     this.#send(waiter.check, done, (error) => this.#fail(waiter, error));
   }
 
-  /** Sends a check to the store, and calls `done` or `failed`, now or later. */
+  /** Sends a check to the store. Calls `done` or `failed` when the store has decided. */
   #send(check: Check, done: (result: CheckResult) => void, failed: (error: unknown) => void): void {
     this.#budget -= check.limits.length - 1;
     try {
@@ -278,10 +287,11 @@ export class Waiters {
   #finishDecision(waiter: Waiter, decision: Decision, sentMs: number): void {
     const { check, queues, signal } = waiter;
     if (signal?.aborted) this.#fail(waiter, signal.reason);
-    // The store's clock may differ from this one, by which it decided between `sentMs` and now.
+    // The store's clock may differ from this process's clock. By the latter, the store decided
+    // between `sentMs` and now.
     const decidedMs = Math.min(Math.max(sentMs, decision.atMs), this.#now());
     const wakeMs = decidedMs + decision.retryAfterMs;
-    const isLate = isAfter(waiter.deadlineMs, check, decision, decidedMs, this.#now());
+    const isLate = isDeniedUntil(waiter.deadlineMs, check, decision, decidedMs, this.#now());
     if (waiter.state === 'done') {
       const refunds = decision.receipt?.charges.map((charge, at) => ({
         ...check.limits[at],
@@ -289,23 +299,23 @@ export class Waiters {
         delta: -charge.cost,
       }));
       if (refunds) this.#context.refund(refunds);
-    } else if (decision.allowed || (!waiter.nudged && isLate)) {
+    } else if (decision.allowed || (!waiter.retryAtOnce && isLate)) {
       this.#leave(waiter);
       for (const [at, queue] of queues.entries()) {
         queue.served += check.limits[at].cost;
         if (decision.allowed && this.#isRemote && !isConcurrency(check.limits[at].policy))
-          queue.turns.admitted(check.limits[at], decision.limits[at].remaining, this.#now());
+          queue.pacing.onAdmitted(check.limits[at], decision.limits[at].remaining, this.#now());
       }
       waiter.resolve(decision);
     } else {
       this.#deciding--;
-      const isPromised = decidedMs >= (waiter.promisedMs ?? NEVER);
-      const isLost = this.#isRemote && !waiter.nudged && isPromised;
-      const early = queues.map(({ turns }, at) => turns.denied(check.limits[at], isLost));
-      waiter.promisedMs = waiter.nudged ? NEVER : wakeMs;
-      const pollMs = this.#isRemote ? this.#releases.pollMs(decision, check) : NEVER;
+      const isPredicted = decidedMs >= (waiter.predictedMs ?? NEVER);
+      const isLost = this.#isRemote && !waiter.retryAtOnce && isPredicted;
+      const early = queues.map(({ pacing }, at) => pacing.onDenied(check.limits[at], isLost));
+      waiter.predictedMs = waiter.retryAtOnce ? NEVER : wakeMs;
+      const pollMs = this.#isRemote ? this.#releases.pollIntervalMs(decision, check) : NEVER;
       const dueMs = Math.min(wakeMs - Math.min(...early), this.#now() + pollMs, waiter.deadlineMs);
-      this.#sleep(waiter, waiter.nudged ? 0 : dueMs);
+      this.#sleep(waiter, waiter.retryAtOnce ? 0 : dueMs);
     }
     this.#proceed(queues);
   }
@@ -314,11 +324,12 @@ export class Waiters {
     this.#timed.delete(waiter);
     waiter.state = 'sleeping';
     waiter.dueMs = dueMs;
-    // Order -1: before the deadlines of the same millisecond, so that later waiters may still pass.
+    // Order -1: this wake-up comes before the deadlines of the same millisecond, so that waiters
+    // with such a deadline can still be admitted after this one.
     this.#timed.add(waiter, -1);
   }
 
-  /** Rejects the waiters of a list, in slices. */
+  /** Rejects the waiters of a list, one per step. */
   #rejectAll(list: LinkedList<Waiter>, reason: unknown): void {
     this.#rejections.push([list, reason]);
     this.#proceed([], 1);
@@ -351,7 +362,8 @@ export class Waiters {
     const done = (result: CheckResult): void => {
       const earliestMs = nowMs + turn.earliestMs(result);
       if (waiter.state !== 'queued' || earliestMs <= deadlineMs) return;
-      // If earlier waiters have left meanwhile, this waiter has moved up and may be in time.
+      // If earlier waiters have left the queue without a charge since the peek was sent, this
+      // waiter has a lower position, and may be admitted before its deadline.
       const found = queue.served + queue.demandAt(place);
       if (found === position) queue.late = { position, earliestMs };
       const { late } = queue;
@@ -361,7 +373,7 @@ export class Waiters {
     this.#send(peek, done, (error) => this.#fail(waiter, error));
   }
 
-  /** Denies a waiter. Its `retryAfterMs` includes the estimated wait for earlier waiters. */
+  /** Denies a waiter. The `retryAfterMs` includes the estimated wait for earlier waiters. */
   #deny(waiter: Waiter): void {
     const { check, queues, places, resolve, reject } = waiter;
     const turns = check.limits.map((limit, at) =>
@@ -372,7 +384,7 @@ export class Waiters {
         ...each,
         cost: check.limits[at].cost,
         allowed: false,
-        // Not before a block has ended, which the estimate does not include.
+        // The estimate does not include a block of the key. `each.retryAfterMs` does.
         retryAfterMs: Math.max(turns[at].earliestMs(each), each.retryAfterMs),
       }));
       // A waiter behind others waits at least 1 ms, even if its own cost fits.

@@ -6,12 +6,12 @@ import type { HeapEntry } from '../heap.ts';
 import { type Adjustment, refundOf } from '../store.ts';
 import type { RunContext, TimedCheck } from './context.ts';
 
-/** The part of a lease that is not used, because two clocks may differ in speed. */
+/** The last part of a lease, which is not used: the store's clock may be faster than this one. */
 const MARGIN = 1 / 100;
 
 /** Returns the adjustments that refund an admitted check. */
 export function refundsOf({ limits }: TimedCheck, decision: Admitted): readonly Adjustment[] {
-  // Avoids the receipt, which most runs do not need.
+  // Uses the decision instead of its receipt, which is created when it is first read.
   if (limits.length === 1 && decision.degraded === undefined) {
     return [refundOf(limits[0], decision)];
   }
@@ -21,17 +21,18 @@ export function refundsOf({ limits }: TimedCheck, decision: Admitted): readonly 
   });
 }
 
-/** A hold without a fence does not exist: the store failed, and the call was admitted. */
+/** Without a fence there is no hold: the store failed, and `onFailure` admitted the call. */
 const isHold = ({ policy, charge }: Adjustment): boolean =>
   isConcurrency(policy) && charge.fence !== undefined;
 
 export class ActiveRun implements RunContext, HeapEntry {
   readonly decision: Admitted;
   readonly holds: readonly Adjustment[];
-  /** The shortest lease of its holds. */
+  /** The shortest lease of the holds. */
   readonly leaseMs: number;
-  /** When its leases end for this process, and when it is renewed or checked next. */
+  /** When this process regards the leases as ended. */
   endsMs = 0;
+  /** When the holds are renewed or the leases are checked next. */
   dueMs = 0;
   hasEnded = false;
   #reason: { readonly of: unknown } | undefined = undefined;
@@ -46,7 +47,7 @@ export class ActiveRun implements RunContext, HeapEntry {
     this.extend(sentMs);
   }
 
-  /** Starts the lease at the time before its request was sent. */
+  /** Starts the leases again at `sentMs`, the time at which the check or renewal was sent. */
   extend(sentMs: number): void {
     this.endsMs = sentMs + this.leaseMs * (1 - MARGIN);
     this.dueMs = sentMs + this.leaseMs / 3;

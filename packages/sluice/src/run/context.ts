@@ -1,4 +1,4 @@
-/** The options and the result of `run`, and the part of the limiter that it needs. */
+/** The options and the result of `run`, and the methods of the limiter that `run` calls. */
 import type { AcquireOptions } from '../acquire/context.ts';
 import type { Clock } from '../clock.ts';
 import type { Admitted, Decision, Denied } from '../decision.ts';
@@ -7,7 +7,7 @@ import type { Adjustment, Check } from '../store.ts';
 /** The options of `acquire`. The `signal` also aborts the `signal` that the function receives. */
 export type RunOptions = AcquireOptions;
 
-/** Passed to the function of `run`. */
+/** The argument that `run` passes to its function. */
 export interface RunContext {
   /**
    * Aborts when the work must stop: with a `SluiceError` of the code `ERR_LEASE_LOST` when the hold
@@ -24,19 +24,20 @@ export type RunResult<T> =
   | { readonly allowed: true; readonly value: T; readonly decision: Admitted }
   | { readonly allowed: false; readonly value?: undefined; readonly decision: Denied };
 
-/** A check with the time at which it was last sent to the store, by the clock of the leases. */
+/** A check, and when it was last sent to the store. */
 export interface TimedCheck extends Check {
+  /** By the `clock` option of the limiter, else by the monotonic clock. */
   sentMs?: number;
 }
 
-/** The part of the limiter that running needs. */
-export interface RunningContext {
+/** The methods of the limiter that `run` calls. */
+export interface RunsContext {
   /** The `clock` option of the limiter. */
   readonly clock: Clock | undefined;
   acquire(check: TimedCheck, options: AcquireOptions): Promise<Decision>;
-  /** Calls the listeners of decisions. */
+  /** Calls the listeners of decisions. Returns the decision. */
   notify(decision: Decision): Decision;
-  /** Returns whether all holds still counted. */
+  /** Renews holds. Returns whether all of them still counted. */
   renew(holds: readonly Adjustment[]): boolean | Promise<boolean>;
   /** Sends adjustments that no caller waits for: releases and refunds. Never throws. */
   release(adjustments: readonly Adjustment[]): void;

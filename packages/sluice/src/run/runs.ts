@@ -1,9 +1,9 @@
 /**
  * `run`: waits for capacity, calls a function, and releases its holds when the function ends.
  *
- * A lease ends for its holder at the time before its request was sent + lease - margin, by a
- * monotonic clock. So it never ends later than in the store. Each run is renewed when a third of
- * its lease has passed:
+ * This process regards a lease as ended at `sentMs + lease - margin`, by a monotonic clock.
+ * `sentMs` is the time before the request was sent, so the lease never ends later here than in the
+ * store. The holds of a run are renewed when a third of the lease has passed:
  *
  *     event                                   effect
  *     renewed                                 the lease starts again
@@ -21,11 +21,11 @@ import type { Admitted, CheckResult } from '../decision.ts';
 import { byTime, Heap } from '../heap.ts';
 import type { Adjustment } from '../store.ts';
 import { ActiveRun, leaseLost, refundsOf } from './active-run.ts';
-import type { RunContext, RunningContext, RunOptions, RunResult, TimedCheck } from './context.ts';
+import type { RunContext, RunOptions, RunResult, RunsContext, TimedCheck } from './context.ts';
 
 /** The number of runs that are renewed in one turn of the event loop. */
 const SLICE = 128;
-/** A longer timer would overflow. */
+/** The longest delay of `setTimeout`. With a longer delay, the timer fires at once. */
 const MAX_TIMER_MS = 2 ** 31 - 1;
 
 const NEVER = Number.POSITIVE_INFINITY;
@@ -33,13 +33,13 @@ const NEVER = Number.POSITIVE_INFINITY;
 type Decided = CheckResult | Promise<CheckResult>;
 
 export class Runs {
-  readonly #context: RunningContext;
+  readonly #context: RunsContext;
   /** Runs with holds, by the time of their next renewal or check. */
   readonly #active = new Heap<ActiveRun>(byTime);
   #timerMs = NEVER;
   #stopTimer: (() => void) | undefined = undefined;
 
-  constructor(context: RunningContext) {
+  constructor(context: RunsContext) {
     this.#context = context;
   }
 
@@ -49,7 +49,7 @@ export class Runs {
     work: (context: RunContext) => T | PromiseLike<T>,
   ): Promise<RunResult<T>> {
     const { signal } = options;
-    // After the wait, so that listeners run in the caller's asynchronous context.
+    // Calls the listeners after `await`, so that they run in the caller's asynchronous context.
     const decision = this.#context.notify(await this.#context.acquire(check, options));
     if (!decision.allowed) return { allowed: false, decision };
     const run = new ActiveRun(decision, refundsOf(check, decision), check.sentMs!);
@@ -69,14 +69,14 @@ export class Runs {
     }
   }
 
-  /** Renews the holds of an admitted check until the returned function is called. */
+  /** Renews the holds of an admitted check. The returned function stops this, and releases them. */
   keep(decision: Admitted, charges: readonly Adjustment[]): () => void {
     const run = new ActiveRun(decision, charges, this.#now());
     if (run.holds.length > 0) this.#add(run);
     return () => this.#end(run);
   }
 
-  /** Decides a check of `acquire` or `run`. Before and after, aborts runs whose lease has ended. */
+  /** Decides a check of `acquire` or `run`. Aborts runs whose lease has ended, before and after. */
   decide(check: TimedCheck, decide: (check: TimedCheck) => Decided): Decided {
     this.#checkLeases();
     check.sentMs = this.#now();
@@ -103,7 +103,7 @@ export class Runs {
     if (run.holds.length === 0) return;
     this.#active.delete(run);
     this.#context.release(run.holds);
-    // A timer of the `clock` option may keep the process alive.
+    // Stop a timer that no run needs: a timer of the `clock` option may keep the process alive.
     if (this.#context.clock !== undefined) this.#setTimer();
   }
 
@@ -144,7 +144,7 @@ export class Runs {
   }
 
   #renew(run: ActiveRun): void {
-    // Once its signal is aborted, a run is not extended.
+    // A run whose signal is aborted is not renewed.
     if (run.hasEnded || run.isAborted) return;
     const sentMs = this.#now();
     const done = (isRenewed: boolean): void => {
@@ -160,7 +160,7 @@ export class Runs {
     const failed = (): void => {
       if (!run.isAborted) this.#schedule(run, this.#now() + run.leaseMs / 10);
     };
-    // Until the reply, only the end of the lease matters.
+    // Until the store replies, check the run again only when its lease ends.
     this.#schedule(run, run.endsMs);
     try {
       const renewed = this.#context.renew(run.holds);
@@ -174,7 +174,7 @@ export class Runs {
   #setTimer(): void {
     const dueMs = this.#active.first?.dueMs ?? NEVER;
     const { clock } = this.#context;
-    // An early timer is harmless.
+    // Keep a timer that is set for an earlier time: firing early is harmless.
     if (dueMs >= this.#timerMs && dueMs < NEVER) return;
     this.#stopTimer?.();
     this.#timerMs = dueMs;
