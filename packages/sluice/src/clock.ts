@@ -16,8 +16,8 @@ export interface Clock {
 const MAX_TIMER_MS = 2 ** 31 - 1;
 
 /**
- * If a timer fires early by at most this time, it is started again for the rest. If it fires
- * earlier, the system time was set back meanwhile.
+ * A timer that fires early by at most this time is started again for the rest. A larger difference
+ * means that the system time was set back meanwhile, so `wake` is called at once.
  */
 const EARLY_MS = 5;
 
@@ -122,7 +122,7 @@ export const inNextTurn: (work: () => void) => void =
 
 export const dateOf = (timeMs: number): Date => new Date(timeMs);
 
-/** Wraps the caller's clock so that a time other than whole milliseconds throws. */
+/** Wraps the caller's clock. `now` throws if that clock returns anything but whole milliseconds. */
 export function checkedClock(clock: Clock): Clock {
   return {
     now() {

@@ -20,8 +20,8 @@ export function closestName(name: string, known: readonly string[]): string | un
 }
 
 /**
- * Returns the Damerau-Levenshtein distance: the number of letters that are missing, added, wrong or
- * swapped.
+ * Returns the Damerau-Levenshtein distance: the number of letters that are missing, added or wrong,
+ * plus the number of swapped neighbours.
  */
 function editDistance(from: string, to: string): number {
   let beforeLast: number[] = [];

@@ -45,7 +45,7 @@ export interface ErrorCodes {
   ERR_INVALID_WAIT: never;
   /** A clock returned something other than whole milliseconds since the epoch. */
   ERR_INVALID_CLOCK: never;
-  /** The store supports neither concurrency limits nor blocks, or only one of them. */
+  /** A policy has `concurrency` or `block`, which the store does not support. */
   ERR_UNSUPPORTED_POLICY: never;
   /** A synchronous method was called, but the store only returns promises. */
   ERR_NOT_SYNCHRONOUS: never;
@@ -124,7 +124,7 @@ export function checkMethods(what: string, value: unknown, ...names: readonly st
   throw expected('ERR_INVALID_OPTION', what, value);
 }
 
-/** Throws for an unknown field, which would otherwise be ignored. */
+/** Throws if `value` is not an object, or has a field that is not in `allowed`. */
 export function checkFields(
   value: unknown,
   allowed: readonly string[],

@@ -7,7 +7,7 @@ import { expected } from './errors.ts';
 /** A string is used unchanged. Parts are joined by `joinKey`. */
 export type Key = string | readonly (string | number)[];
 
-/** In characters: long enough for any identifier, and short enough to bound memory. */
+/** The longest key, in characters: enough for any identifier, and a bound for the memory. */
 export const MAX_KEY_LENGTH = 1024;
 
 /**

@@ -1,9 +1,9 @@
 import type { Receipt } from './decision.ts';
 
 /**
- * The receipts that one limiter has used. A used receipt has a hidden property, which JSON and
- * copies do not contain. Frozen receipts are kept in a `WeakSet` instead. A `WeakSet` of all
- * receipts would block the event loop for 20 ms when it grows.
+ * The receipts that one limiter has used. A used receipt is marked by a non-enumerable property,
+ * which JSON and copies of the receipt do not contain. Frozen receipts are stored in a `WeakSet`
+ * instead. A `WeakSet` of all receipts would block the event loop for 20 ms when it grows.
  */
 export class UsedReceipts {
   readonly #mark = Symbol('used');

@@ -15,9 +15,9 @@ export interface WarningCodes {
   WARN_FORWARDED_IGNORED: never;
   /** A trusted proxy sends no forwarding header, so all its clients share one key. */
   WARN_FORWARDED_MISSING: never;
-  /** The forwarding header has fewer addresses than `trustProxy`, so clients can forge theirs. */
+  /** The forwarding header has fewer addresses than `trustProxy`. Clients can forge addresses. */
   WARN_FORWARDED_SHORT: never;
-  /** A trusted proxy sends an invalid address, so such clients share one key. */
+  /** A trusted proxy sends an invalid client address. All such clients share one key. */
   WARN_FORWARDED_UNREADABLE: never;
   /** The framework trusts every proxy, so clients can forge their address. */
   WARN_TRUSTS_EVERYBODY: never;

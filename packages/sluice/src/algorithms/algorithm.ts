@@ -35,8 +35,8 @@ export interface State {
 
 /**
  * The entries of a log, oldest first. Each entry is a time and a cost above zero. Cell 1 of the
- * state is the summed cost of the entries, and cell 2 is their location. The age of an entry is
- * counted back from `knownMs`, the latest time at which an entry was written.
+ * state is the summed cost of the entries, and cell 2 is their location. `knownMs` is the time of
+ * the newest entry that was written. The age of an entry is `knownMs` minus its time.
  */
 export interface Entries {
   /** Returns the summed cost of the entries that are at least `ageMs` old. */
@@ -91,9 +91,9 @@ export interface AlgorithmResult {
  * it can be admitted after the calls before it.
  */
 export interface QueueEstimate {
-  /** The cost of the peek whose result `earliestMs` needs. */
+  /** The cost to peek with. `earliestMs` needs the result of this peek. */
   readonly cost: number;
-  /** Returns the earliest turn, in ms from now, given the result of that peek. */
+  /** Returns the earliest turn, in ms from now. `peeked` is the result of the peek. */
   earliestMs(peeked: {
     readonly remaining: number;
     readonly retryAfterMs: number;
@@ -130,7 +130,7 @@ export interface Algorithm {
   adjust(state: State, params: LimitParams, timeMs: number, charge: Charged, delta: number): number;
   /**
    * Changes the state of a new key so that a cost of at least `used` counts, until `untilMs` or
-   * later. Called for a key that was evicted: the store keeps only these two numbers of it.
+   * later. Called when an evicted key is used again: the store has kept only these two numbers.
    */
   restore(state: State, params: LimitParams, timeMs: number, used: number, untilMs: number): void;
   /** Returns an upper bound, in ms, of how long a refund of a charge of `cost` has an effect. */
@@ -146,7 +146,7 @@ export interface Algorithm {
 /** `refundableMs` of the algorithms with windows: a charge counts for at most two windows. */
 export const twoWindows = ({ windowMs }: LimitParams): number => 2 * windowMs;
 
-/** Returns an estimate of `beyondMs` after the time at which `cost` fits. */
+/** Returns the estimate that a turn is `beyondMs` after the time at which `cost` fits. */
 export const fitsAfter = (cost: number, beyondMs: number): QueueEstimate => ({
   cost,
   earliestMs: ({ retryAfterMs }) => retryAfterMs + beyondMs,

@@ -1,11 +1,11 @@
 /**
- * concurrency: what is held at the same time. A hold of cost c that was taken or renewed at t
- * counts while `now < t + lease`, unless it is released. A cost c fits when
+ * concurrency: limits the cost that is held at the same time to N. A hold of cost c that was taken
+ * or renewed at t counts while `now < t + lease`, unless it is released. A cost c fits when
  * `cost(counting holds) + c <= N`.
  *
- * This is a sliding log whose window is the lease. The store keeps a record of each hold besides,
- * because holds of the same millisecond share an entry, and only the record says whether a hold
- * can still be released.
+ * This is a sliding log whose window is the lease. Besides the log, the store keeps a record of
+ * each hold. It is needed because the holds of one millisecond share an entry of the log, so the
+ * entry does not show whether a certain hold can still be released.
  *
  * Cells: as in a sliding log.
  */
@@ -18,7 +18,8 @@ export const concurrency: Algorithm = logAlgorithm({
   redisTag: 'H',
   stampOf: (_params, timeMs) => timeMs,
   startOf: (_params, stampMs) => stampMs,
-  // A hold may be released at any time, so the calls before this one add nothing that is certain.
+  // A hold may be released at any time. So it is not certain that the calls before this one delay
+  // it.
   queueEstimate: (_params, cost) => fitsAfter(cost, 0),
 });
 

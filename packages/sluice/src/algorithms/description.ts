@@ -5,7 +5,7 @@
 import { countText } from '../format.ts';
 import type { LimitParams } from './algorithm.ts';
 
-/** The part of an inspected key that a description needs; a `KeyState` has all of it. */
+/** The fields of an inspected key that a description needs. A `KeyState` has all of them. */
 export interface DescribedState {
   readonly cells: readonly number[];
   /** The cost that counted when the key was inspected. */
@@ -50,9 +50,10 @@ export interface EntriesDescription extends Common {
   readonly entrySpanMs: number;
 }
 
-/** Windows aligned to the clock, oldest first: the current one, or also the previous one. */
+/** Windows aligned to the clock. `sliding-counter`: the previous and the current window. */
 export interface WindowsDescription extends Common {
   readonly shape: 'windows';
+  /** Oldest first. */
   readonly windows: readonly CountedWindow[];
 }
 

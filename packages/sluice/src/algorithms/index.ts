@@ -42,7 +42,7 @@ export const algorithmInfo: Readonly<Record<AlgorithmName, AlgorithmInfo>> = {
 
 export const algorithmNames = Object.keys(algorithms) as readonly AlgorithmName[];
 
-/** The values of the `algorithm` option. Marked as pure, so that unused it is not bundled. */
+/** The values of the `algorithm` option. Marked as pure: a bundler may omit it if it is unused. */
 export const windowAlgorithmNames = /* @__PURE__ */ algorithmNames.filter(
   (algorithm): algorithm is WindowAlgorithmName => !isConcurrency({ algorithm }),
 );

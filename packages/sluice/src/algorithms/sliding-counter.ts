@@ -28,10 +28,11 @@ export const slidingCounter: Algorithm = {
     const { cells, at } = state;
     const { limit, windowMs } = params;
     const newestMs = cells[at];
-    // The time is never before the newest window. If it is inside, no division is needed.
+    // `timeMs` is never before the newest charged window. If it is in this window, the horizon is
+    // known without a division.
     const horizonMs = timeMs < newestMs - windowMs ? newestMs : horizon(windowMs, timeMs);
     const leftMs = horizonMs - windowMs - timeMs;
-    // 1. At this time, the newest window is the current one, the previous one, or neither.
+    // 1. At `timeMs`, the newest charged window is the current one, the previous one, or older.
     let current = 0;
     let previous = 0;
     if (newestMs === horizonMs) {
@@ -83,8 +84,8 @@ export const slidingCounter: Algorithm = {
 
   refundableMs: twoWindows,
 
-  // The calls before this one lose weight as time passes. So only the time at which the call's own
-  // cost fits is a lower bound.
+  // The weight of the cost of earlier calls falls as time passes. So the only certain lower bound
+  // is the time at which the call's own cost fits.
   queueEstimate: (_params, cost) => fitsAfter(cost, 0),
 };
 

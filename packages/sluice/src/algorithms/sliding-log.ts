@@ -28,10 +28,10 @@ import {
 const TOTAL = 1;
 
 /**
- * Maps admissions to entries. The log algorithms differ only in this mapping, and in how turns are
- * estimated.
+ * Maps admissions to entries. The algorithms with a log differ only in this mapping, and in how
+ * they estimate the turn of a waiting call.
  */
-interface Grain extends Pick<Algorithm, 'redisTag' | 'option'> {
+interface EntryMapping extends Pick<Algorithm, 'redisTag' | 'option'> {
   /** Default: the estimate for windows, whose entries only expire. */
   readonly queueEstimate?: Algorithm['queueEstimate'];
   /** Returns the stamp of an admission at `timeMs`: the time of the entry that records it. */
@@ -40,21 +40,23 @@ interface Grain extends Pick<Algorithm, 'redisTag' | 'option'> {
   startOf(params: LimitParams, stampMs: number): number;
 }
 
-/** Each full limit before the last part of the demand takes one window, which must pass first. */
+/** A window admits at most `limit`, so whole windows pass before the last part of the demand. */
 const estimateInWindows: Algorithm['queueEstimate'] = ({ limit, windowMs }, _cost, demand) => {
   const windows = Math.ceil(demand / limit) - 1;
   return fitsAfter(demand - windows * limit, windows * windowMs);
 };
 
-/** Builds a log algorithm. It compares the stamps of admissions, not their times. */
-export function logAlgorithm(grain: Grain): Algorithm {
-  const stamp = ({ cells, at }: State, params: LimitParams): number => cells[at] - params.windowMs;
+/** Returns the stamp of the newest entry. */
+const newestStamp = ({ cells, at }: State, { windowMs }: LimitParams): number =>
+  cells[at] - windowMs;
 
+/** Builds an algorithm with a log. It compares the stamps of admissions, not their times. */
+export function logAlgorithm(mapping: EntryMapping): Algorithm {
   /** Returns the cost of expired entries, which are kept until the next admission. */
-  function expiredAt(state: State, params: LimitParams, timeMs: number): number {
+  function expiredCostAt(state: State, params: LimitParams, timeMs: number): number {
     const { cells, at } = state;
     if (cells[at] <= timeMs) return cells[at + TOTAL];
-    return state.entries.costOfAge(state, stamp(state, params), cells[at] - timeMs);
+    return state.entries.costOfAge(state, newestStamp(state, params), cells[at] - timeMs);
   }
 
   /** Records an admission. Returns the new `resetAfterMs`. */
@@ -66,39 +68,39 @@ export function logAlgorithm(grain: Grain): Algorithm {
     expiredCost: number,
   ): number {
     const { cells, at, entries } = state;
-    const knownMs = stamp(state, params);
-    const stampMs = grain.stampOf(params, timeMs);
+    const knownMs = newestStamp(state, params);
+    const stampMs = mapping.stampOf(params, timeMs);
     // The clock may step back to the start of this entry. Keep the entries that count at that time.
-    const ageMs = cells[at] - grain.startOf(params, stampMs);
+    const ageMs = cells[at] - mapping.startOf(params, stampMs);
     if (expiredCost > 0) entries.drop(state, knownMs, ageMs);
     entries.append(state, knownMs, stampMs, cost);
     cells[at] = stampMs + params.windowMs;
     return cells[at] - timeMs;
   }
 
-  /** Returns `resetAfterMs` without a charge: from the newest entry that was not refunded. */
+  /** Returns `resetAfterMs` of a decision without a charge: when the newest entry expires. */
   function resetAfterMs(state: State, params: LimitParams, timeMs: number): number {
-    const ageMs = state.entries.ageOfNewest(state, stamp(state, params));
+    const ageMs = state.entries.ageOfNewest(state, newestStamp(state, params));
     return ageMs < 0 ? 0 : Math.max(state.cells[state.at] - ageMs - timeMs, 0);
   }
 
   return {
-    redisTag: grain.redisTag,
-    option: grain.option,
+    redisTag: mapping.redisTag,
+    option: mapping.option,
     keepsEntries: true,
 
-    knownMs: (state, params) => grain.startOf(params, stamp(state, params)),
+    knownMs: (state, params) => mapping.startOf(params, newestStamp(state, params)),
 
     decide(state, params, timeMs, cost, take, result) {
       const { cells, at } = state;
-      const expiredCost = expiredAt(state, params, timeMs);
+      const expiredCost = expiredCostAt(state, params, timeMs);
       result.free = params.limit - (cells[at + TOTAL] - expiredCost);
       if (cost > result.free) {
         result.resetAfterMs = resetAfterMs(state, params, timeMs);
         // The cost, counted from the oldest entry kept, that must expire before `cost` fits. This
         // order of additions keeps every sum an exact integer.
         const mustExpire = cells[at + TOTAL] + (cost - params.limit);
-        const ageMs = state.entries.ageAtCost(state, stamp(state, params), mustExpire);
+        const ageMs = state.entries.ageAtCost(state, newestStamp(state, params), mustExpire);
         return cells[at] - ageMs - timeMs;
       }
       if (take) {
@@ -109,14 +111,14 @@ export function logAlgorithm(grain: Grain): Algorithm {
     },
 
     adjust(state, params, timeMs, { atMs }, delta) {
-      const stampMs = grain.stampOf(params, atMs);
+      const stampMs = mapping.stampOf(params, atMs);
       if (stampMs + params.windowMs <= timeMs) return 0;
-      return state.entries.adjust(state, stamp(state, params), stampMs, delta);
+      return state.entries.adjust(state, newestStamp(state, params), stampMs, delta);
     },
 
     restore(state, { limit, windowMs }, _timeMs, used, untilMs) {
       const stampMs = untilMs - windowMs;
-      // One entry at the time of the newest one. After an overcharge, its cost is the limit.
+      // Adds one entry at the time of the newest evicted entry, of at most the cost of the limit.
       const cost = Math.min(used, limit);
       if (cost > 0) state.entries.append(state, stampMs, stampMs, cost);
       state.cells[state.at] = untilMs;
@@ -124,7 +126,7 @@ export function logAlgorithm(grain: Grain): Algorithm {
 
     refundableMs: twoWindows,
 
-    queueEstimate: grain.queueEstimate ?? estimateInWindows,
+    queueEstimate: mapping.queueEstimate ?? estimateInWindows,
   };
 }
 

@@ -52,7 +52,7 @@ export const tokenBucket: Algorithm = {
     const { limit, windowMs } = params;
     const full = params.capacity * windowMs;
     const before = levelAt(state, params, timeMs);
-    // The bucket refills a charge over time, so a refund returns only the part still missing.
+    // The bucket refills a charge over time. A refund returns only the part not refilled yet.
     const missing = Math.max(cost * windowMs - (timeMs - atMs) * limit, 0);
     const change = Math.max(delta * windowMs, -missing);
     // Changes the level at the time of the newest charge, so that `knownMs` does not change. The

@@ -1,13 +1,13 @@
 /**
  * Records that expire, in bounded memory.
  *
- * Each record belongs to a group; there is one group for each policy and client. A record is found
- * by its name alone, so a call that is repeated by another client finds it too. When the memory is
- * full, the oldest record of the group with the most bytes is evicted. So with n groups, a group
- * that needs at most 1/n of the bytes loses no records, however many the other groups add.
+ * Each record belongs to a group; there is one group for each policy and client. The group is not
+ * needed to find a record, so a retry by another client also finds it. When the memory is full, the
+ * oldest record of the group with the most bytes is evicted. So with n groups, a group that needs
+ * at most 1/n of the bytes loses no records, however many the other groups add.
  *
- * There is no timer. With each new record, up to two expired records of its group are deleted, and
- * up to two of one other group.
+ * There is no timer. Each call of `set` deletes up to two expired records of the same group, and up
+ * to two of one other group.
  */
 import { Heap, type HeapEntry } from '../heap.ts';
 
@@ -36,14 +36,14 @@ interface Group<T> extends HeapEntry {
 
 export class ExpiringRecords<T> {
   #freeBytes: number;
-  /** By name, in shards: rehashing a growing `Map` blocks for 6 ms at 131,072 entries. */
+  /** Entries by name, in shards: rehashing one large `Map` blocks for 6 ms at 131,072 entries. */
   readonly #shards = Array.from({ length: SHARDS }, () => new Map<number, Entry<T>>());
   readonly #groups = new Map<string, Group<T>>();
   /** The groups, most bytes first. */
   readonly #heap = new Heap<Group<T>>(({ bytes }) => -bytes);
-  /** Iterates over the groups, to expire the records of one after the other. */
+  /** Iterates over the groups: each call of `set` expires records of the next group. */
   #order = this.#groups.values();
-  /** The latest `evictedMs` of all groups that were evicted themselves. */
+  /** The latest `evictedMs` of all groups that were deleted because the memory was full. */
   #evictedMs = 0;
 
   constructor(maxBytes: number) {
@@ -98,7 +98,8 @@ export class ExpiringRecords<T> {
   }
 
   #evict(group: Group<T>): void {
-    // Keeps the time in the group, or for all groups if the group itself is deleted.
+    // Stores the time up to which records were evicted: in the group, or for all groups if the
+    // group itself is deleted.
     if (group.first) group.evictedMs = Math.max(group.evictedMs, group.first.atMs + 1);
     else this.#evictedMs = Math.max(this.#evictedMs, group.evictedMs);
     this.#shrink(group);
@@ -108,7 +109,7 @@ export class ExpiringRecords<T> {
   #shrink(group: Group<T>): void {
     const { first } = group;
     if (first) {
-      // The name may belong to a newer record.
+      // A newer record may have replaced this one under the same name.
       const shard = this.#shards[first.name % SHARDS];
       if (shard.get(first.name) === first) shard.delete(first.name);
       group.first = first.after;

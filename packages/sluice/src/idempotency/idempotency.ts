@@ -1,6 +1,7 @@
 /**
- * Records with which a store in this process prevents counting twice: decisions by idempotency id,
- * and used receipts. The name of a record is a keyed hash, so long ids take no more memory.
+ * Prevents that a store in this process charges a retried check twice, or applies a receipt twice.
+ * Records the decisions of checks with an idempotency id, and the used receipts. Each record is
+ * named by a keyed hash of the id, so a long id takes no more memory than a short one.
  */
 import type { CheckResult } from '../decision.ts';
 import { copyOf } from '../key.ts';
@@ -8,17 +9,19 @@ import { type Adjustment, type Check, idOf, receiptLifetimeMs } from '../store.t
 import type { KeyedHash } from '../stores/memory/hash.ts';
 import { ExpiringRecords } from './expiring-records.ts';
 
-/** Estimated bytes of a decision, of each of its limits without the key, and of a mark. */
+/** Estimated bytes of a recorded decision, without its limits. */
 const DECISION_BYTES = 200;
+/** Estimated bytes of each limit of a recorded decision, without the key. */
 const LIMIT_BYTES = 300;
-const MARK_BYTES = 180;
+/** Estimated bytes of the record of a used receipt, or of the number of resets of a key. */
+const SMALL_RECORD_BYTES = 180;
 
 export class Idempotency {
   readonly #hash: KeyedHash;
-  /** Decisions by call. In a separate group: how often each key was reset. */
+  /** The decisions of checks with an id. In the group `''`: how often each key was reset. */
   readonly #records: ExpiringRecords<CheckResult | number>;
   readonly #receipts: ExpiringRecords<true>;
-  /** The longest lifetime of any record. */
+  /** The longest lifetime of a record so far. The number of resets of a key is kept this long. */
   #longestMs = 1;
 
   /** Decisions and resets take at most `maxBytes`, and receipts take at most as many. */
@@ -65,7 +68,10 @@ export class Idempotency {
     return result;
   }
 
-  /** Marks a receipt as used. Returns false if it was used before, or may have been. */
+  /**
+   * Records that a receipt is used. Returns false if it was used before, or if a record of an
+   * earlier use may have been evicted.
+   */
   useReceipt(
     id: string,
     adjustments: readonly Adjustment[],
@@ -76,20 +82,21 @@ export class Idempotency {
     const group = idOf(policy, client);
     const name = this.#nameOf([policy, id, this.#resetsOf(policy, key)]);
     const chargedMs = Math.min(...adjustments.map(({ charge }) => charge.atMs));
-    // The mark of an older receipt may have been evicted. Rejecting the receipt is safe.
+    // If the receipt was used before, the record of that use may have been evicted. To reject an
+    // unused receipt is safe, to apply a used one is not.
     const isOlder = chargedMs < this.#receipts.evictedMs(group);
     if (isOlder || this.#receipts.get(name)) return false;
     const lifetimeMs = Math.max(...adjustments.map(receiptLifetimeMs));
     this.#longestMs = Math.max(this.#longestMs, lifetimeMs);
-    this.#receipts.set(group, name, true, MARK_BYTES, lifetimeMs, nowMs);
+    this.#receipts.set(group, name, true, SMALL_RECORD_BYTES, lifetimeMs, nowMs);
     return true;
   }
 
-  /** Invalidates all records of a key: its reset counter is part of their names. */
+  /** Invalidates all records of a key: their names contain the number of resets of the key. */
   reset(policy: string, key: string, nowMs: number): void {
     const count = this.#resetsOf(policy, key) + 1;
     const name = this.#nameOf([policy, key]);
-    this.#records.set('', name, count, MARK_BYTES, this.#longestMs, nowMs);
+    this.#records.set('', name, count, SMALL_RECORD_BYTES, this.#longestMs, nowMs);
   }
 
   #resetsOf(policy: string, key: string): number {

@@ -26,7 +26,8 @@ export interface OpenTelemetryOptions {
    */
   readonly meterProvider?: MeterProvider;
   /**
-   * Returns the attribute `sluice.key` of spans. Default: none, as a key can identify a person.
+   * Returns the attribute `sluice.key` of spans. Default: no attribute, because a key can identify
+   * a person.
    *
    * @example key: (key) => createHash('sha256').update(secret + key).digest('hex').slice(0, 16)
    */
@@ -68,7 +69,7 @@ function degradedAttributes({ degraded }: Decision): Attributes {
 
 function count({ decisions, degraded }: Counters, decision: Decision, isShadow: boolean): void {
   for (const { policy, allowed } of decision.limits) {
-    // A limit with capacity is `released` if another limit of the check denied.
+    // A limit with capacity is counted as `released` if another limit denied the check.
     const decided = allowed && !decision.allowed ? 'released' : allowed ? 'allowed' : 'denied';
     const outcome = isShadow ? `shadow_${decided}` : decided;
     decisions.add(1, { 'sluice.policy': policy, 'sluice.outcome': outcome });

@@ -1,8 +1,9 @@
 /**
- * The keys of a policy with the `block` option: the states of the policy, and a record for each
- * key that is blocked or was until recently. The record is kept for `forget` after the end of the
- * block, because the next block may be longer. A record takes about 220 bytes. If there are too
- * many, the oldest is deleted, and then the key is limited by its window only.
+ * The keys of a policy with the `block` option: a table of their states, and a record for each key
+ * that is blocked or was blocked recently. The record is kept for the policy's `forget` time after
+ * the end of the block, because another block within this time may be longer. A record takes about
+ * 220 bytes. If there are more than `maxBlocks` records, the oldest is deleted. Its key is then
+ * limited by the window only.
  */
 import type { LimitParams } from '../../algorithms/algorithm.ts';
 import { systemClock } from '../../clock.ts';
@@ -16,14 +17,14 @@ import { Records, type TableRecord } from './records.ts';
 interface BlockRecord extends TableRecord {
   readonly sinceMs: number;
   readonly untilMs: number;
-  /** The number of blocks in a row, without those of `limiter.block`. */
+  /** The number of blocks in a row, without blocks that were started by `limiter.block`. */
   readonly count: number;
 }
 
-/** Returns the length of a block after `count` blocks in a row. Multiplies, to stay exact. */
+/** Returns the length of a block after `count` blocks in a row. A power could be inexact. */
 function lengthOf({ forMs, factor, maxMs }: BlockParams, count: number): number {
   let ms = forMs;
-  if (factor > 1) for (let left = count; left > 0 && ms < maxMs; left--) ms *= factor;
+  if (factor > 1) for (let at = 0; at < count && ms < maxMs; at++) ms *= factor;
   return Math.min(ms, maxMs);
 }
 
@@ -47,7 +48,7 @@ export class BlockTable implements LimitTable {
       if (peeked.blockedUntilMs !== undefined) return peeked;
     }
     const result = this.base.takeSync(params, key, cost, nowMs);
-    return result.allowed ? result : this.denied(result);
+    return result.allowed ? result : this.onDenied(result);
   }
 
   peekSync(params: LimitParams, key: string, cost: number, nowMs: number): CheckResult {
@@ -55,7 +56,7 @@ export class BlockTable implements LimitTable {
   }
 
   /** Starts a block, unless one is running. Returns the result with the block. */
-  denied(result: CheckResult): CheckResult {
+  onDenied(result: CheckResult): CheckResult {
     if (result.blockedUntilMs !== undefined) return result;
     const { key, atMs } = result;
     const count = this.#find(key, atMs)?.count ?? 0;
@@ -87,8 +88,8 @@ export class BlockTable implements LimitTable {
   }
 
   /**
-   * Returns the record of a key, or undefined if it has no effect any more. One that began more
-   * than a window ahead was written by a wrong clock, and is ignored.
+   * Returns the record of a key, or undefined if there is none that has an effect. Ignores a record
+   * whose block begins more than a window after `timeMs`, because a wrong clock has written it.
    */
   #find(key: string, timeMs: number): BlockRecord | undefined {
     if (this.#blocks.size === 0) return undefined;

@@ -1,14 +1,15 @@
 /**
- * Allocator of blocks of one size, for the logs of one policy.
+ * Allocator of memory blocks of one size, which store the logs of one policy.
  *
- * Blocks are parts of chunks. Chunks of all block sizes have the same length, so that another size
- * can reuse a released chunk. A pool keeps up to two released chunks, because an unused array is
- * freed only at the next garbage collection. The first chunk starts with one block and doubles when
- * it is full, so that a policy with few keys takes little memory. A chunk of more than 64 words is
- * released when its last block is freed.
+ * Blocks are parts of larger arrays, the chunks. Allocators of all block sizes use chunks of the
+ * same length, so that a chunk that one allocator releases can be reused by another. A pool keeps
+ * up to two released chunks, because an unused array is freed only at the next garbage collection.
+ * The first chunk starts with one block and doubles when it is full, so that a policy with few keys
+ * takes little memory. A chunk of more than 64 words is released when its last block is freed.
  *
- * Free blocks form a linked list. The first word of a free block is the distance from the adjacent
- * block to the next free one. So new memory, which is zero, is already a list of free blocks.
+ * The free blocks of a chunk form a linked list. The first word of a free block is the distance
+ * from the block after it to the next free block of the list. New memory is zero, so its blocks
+ * form such a list without initialization.
  */
 export type Words = Uint32Array | Float64Array;
 
@@ -69,7 +70,7 @@ export class Blocks {
       words = grown;
       this.#chunks[at] = words;
     }
-    // `| 0` restores a negative link, which a 32-bit word holds modulo 2^32.
+    // `| 0` restores a negative distance, which a 32-bit word holds modulo 2^32.
     this.#free[at] = (place + 1 + words[start]) | 0;
     this.#used[at] = (this.#used[at] ?? 0) + 1;
     this.used++;

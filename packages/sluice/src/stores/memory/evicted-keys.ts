@@ -3,7 +3,7 @@
  * cells hold maxima instead of sums.
  *
  * Each key has one cell in each of two rows, chosen by the two halves of its keyed hash. A cell
- * holds the largest use, and the latest expiry, of all keys that were evicted into it:
+ * holds the largest used cost, and the latest expiry, of all evicted keys that it is the cell of:
  *
  *     | used | untilMs |
  *

@@ -3,9 +3,9 @@
  * hold. Holds of the same millisecond share an entry of the log, so only the record shows whether
  * a hold may be released. A record takes about 220 bytes.
  *
- * If there are too many records, the oldest is deleted. If a key is evicted, its log is replaced by
- * an upper bound. In both cases the cost of a hold may count until its lease ends, although the
- * hold was released.
+ * If there are more than `maxHolds` records, the oldest is deleted. If a key is evicted, its log is
+ * replaced by an upper bound. In both cases the cost of a hold may count until its lease ends, even
+ * if the hold is released before.
  */
 import type { LimitParams } from '../../algorithms/algorithm.ts';
 import type { CheckResult } from '../../decision.ts';
@@ -13,7 +13,10 @@ import { type Adjustment, type KeyState, MAX_INSPECTED } from '../../store.ts';
 import type { LimitTable, PolicyTable } from './policy-table.ts';
 import { Records, type TableRecord } from './records.ts';
 
-/** Fences per millisecond of a key that is new to the store: `max(last + 1, now * 1024)`. */
+/**
+ * A new fence is at least the current time in ms multiplied by this number. So a store that is
+ * restarted continues with larger fences.
+ */
 const FENCES_PER_MS = 1024;
 
 /** `id` is the fence, `expiresMs` the end of the lease. */
@@ -21,7 +24,7 @@ interface HoldRecord extends TableRecord {
   /** The hash of the key. */
   readonly key: number;
   readonly cost: number;
-  /** The time of its entry in the log. */
+  /** The time of the hold's entry in the log. */
   readonly atMs: number;
   readonly label: string | undefined;
 }
@@ -69,7 +72,8 @@ export class HoldTable implements LimitTable {
     this.#holds.delete(fence);
     this.base.adjust({ params, charge: { ...charge, atMs }, delta: -cost }, nowMs);
     if (!renew) return -cost;
-    // Past the limit if necessary: it may have been lowered, or the key may have been evicted.
+    // Charges the cost even past the limit: the limit may have been lowered, or the key may have
+    // been evicted.
     this.#add(hold, this.base.charge(params, key, cost, nowMs));
     return cost;
   }

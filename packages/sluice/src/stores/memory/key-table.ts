@@ -14,10 +14,11 @@ import { SLOT_WORDS, shouldCache, slotOf, slotsFor, USE_HOT_KEYS } from './hot-k
 import { CHUNK_BITS, CHUNK_ROWS, IN_NEW_TABLE, ROW_WORDS, Rows, wordAt } from './rows.ts';
 
 const MIN_CAPACITY = 16;
-/** A table grows above the first load, and shrinks below the second. */
+/** A table grows if a larger part of its places holds rows than this. */
 const MAX_LOAD = 0.85;
+/** A table shrinks if a smaller part of its places holds rows than this. */
 const MIN_LOAD = 0.2;
-/** Places of the old table to move per change. With 10 or more, one resize ends before the next. */
+/** Places of the old table to move per change. With 10 or more, a resize ends before the next. */
 const MOVED_PER_CHANGE = 16;
 /**
  * Number of consecutive places that a sweep visits before it jumps to another block. Sweeping the
@@ -238,7 +239,7 @@ export class KeyTable extends KeyedHash {
       }
     }
     const part = this.#moved / old.capacity;
-    rows.reach(part * rows.capacity + SWEEP_BLOCK);
+    rows.allocateTo(part * rows.capacity + SWEEP_BLOCK);
     if (part < 1) return;
     // A large table keeps two chunks for its next growth, because freed memory may stay resident.
     this.#spare.push(...old.cells.slice(this.#moved >>> CHUNK_BITS));

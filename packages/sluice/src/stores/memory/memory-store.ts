@@ -125,7 +125,7 @@ class MemoryStore implements SyncStore, Evictor {
     // the result for a key without a row, so keys are evicted after all limits are charged.
     const results = decideAll(false);
     const taken = !peek && results.every((result) => result.allowed);
-    if (!taken) return jointDecision(peek ? results : this.#denied(limits, results), false);
+    if (!taken) return jointDecision(peek ? results : this.#startBlocks(limits, results), false);
     this.#isCharging = true;
     const charged = decideAll(true);
     this.#isCharging = false;
@@ -133,10 +133,10 @@ class MemoryStore implements SyncStore, Evictor {
     return jointDecision(charged, true);
   }
 
-  /** Starts the blocks of the limits that denied a check. Returns the results with them. */
-  #denied(limits: readonly Limit[], results: readonly CheckResult[]): readonly CheckResult[] {
+  /** Starts a block for each limit with the `block` option that denied. Returns all results. */
+  #startBlocks(limits: readonly Limit[], results: readonly CheckResult[]): readonly CheckResult[] {
     return results.map((result, at) =>
-      result.allowed ? result : (this.open(limits[at].policy).denied?.(result) ?? result),
+      result.allowed ? result : (this.open(limits[at].policy).onDenied?.(result) ?? result),
     );
   }
 

@@ -29,8 +29,8 @@ import { SweepClock } from './sweep-clock.ts';
 const MAX_SWEPT = 64;
 
 /**
- * Records to delete for each place that is swept. A decision adds up to one, and if decisions are
- * far apart, only every fourth sweep may delete.
+ * Records to delete at most for each place that is swept. A decision adds at most one record. But
+ * if decisions are far apart, only every fourth sweep may delete records, see `SweepClock`.
  */
 const RECORDS_PER_PLACE = 8;
 
@@ -57,19 +57,19 @@ export interface Evictor {
   sweep(table: PolicyTable, places: number, nowMs: number): void;
 }
 
-/** The keys of one policy, as the store uses them. */
+/** The keys of one policy. The memory store calls these methods. */
 export interface LimitTable extends SyncPolicyTable {
   /** The table with the states of the keys. */
   readonly base: PolicyTable;
-  adjust(adjustment: AppliedAdjustment, nowMs: number): number;
+  adjust(adjustment: TableAdjustment, nowMs: number): number;
   /** Called for a limit that denied a check. Returns the result to report. */
-  denied?(result: CheckResult): CheckResult;
+  onDenied?(result: CheckResult): CheckResult;
   inspect(params: LimitParams, key: string, nowMs: number): KeyState | undefined;
   reset(key: string, nowMs: number): void;
 }
 
-/** The policy is known: it has the table. */
-type AppliedAdjustment = Omit<Adjustment, 'policy'>;
+/** An adjustment without its policy, because the table belongs to the policy. */
+type TableAdjustment = Omit<Adjustment, 'policy'>;
 
 /** Number of random keys that are compared to evict one. */
 const SAMPLE_SIZE = 16;
@@ -93,7 +93,7 @@ export class PolicyTable implements LimitTable {
   #largestParams: LimitParams | undefined;
   /** Number of places that are due for a sweep. */
   #placesDue = 0;
-  /** The use of evicted keys. Created when the first key with unexpired charges is evicted. */
+  /** Upper bounds for evicted keys. Created when a key with unexpired charges is evicted. */
   #evicted: EvictedKeys | undefined = undefined;
   /** Number of decisions until the next sweep. */
   #untilSweep = MAX_SWEPT;
@@ -180,13 +180,13 @@ export class PolicyTable implements LimitTable {
     return timeMs;
   }
 
-  adjust({ params, charge, delta }: AppliedAdjustment, nowMs: number): number {
+  adjust({ params, charge, delta }: TableAdjustment, nowMs: number): number {
     const timeMs = this.#timeOf(this.#table.find(charge.key, this.#state), params, nowMs);
     if (timeMs < 0) return 0;
     return this.#algorithm.adjust(this.#state, params, timeMs, charge, delta);
   }
 
-  /** With `isKept`, returns a state also if nothing of the key counts. */
+  /** With `isKept`, returns a state even if no charge of the key counts. */
   inspect(params: LimitParams, key: string, nowMs: number, isKept = false): KeyState | undefined {
     const result = this.#result;
     const algorithm = this.#algorithm;
@@ -293,8 +293,9 @@ export class PolicyTable implements LimitTable {
     const params = this.#largestParams!;
     this.#table.point(state, row);
     const knownMs = algorithm.knownMs(state, params);
-    // If the limit is a function of the key, `params` may belong to another key. At `nowMs`, this
-    // key could then seem to have used less than it has. At its latest known time, it cannot.
+    // If the limit is a function of the key, `params` may belong to another key. With those
+    // parameters, a decision at `nowMs` could return less than the key has used. A decision at the
+    // latest time in the state cannot.
     const timeMs = this.#policy.params === undefined ? knownMs : Math.max(nowMs, knownMs);
     if (state.cells[state.at] <= nowMs) return 0;
     algorithm.decide(state, params, timeMs, 0, false, result);

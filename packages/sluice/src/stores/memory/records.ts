@@ -1,6 +1,7 @@
 /**
- * Records of holds or blocks: at most `max`, beyond which the oldest is deleted. They form a list
- * in order of insertion, because finding the first key of a `Map` takes time for each deleted one.
+ * Records of holds or blocks. If there are more than `max`, the oldest is deleted. The records form
+ * a linked list in order of insertion. The order of the `Map` is not used: finding its first key
+ * takes time for each key that was deleted before.
  */
 
 export interface TableRecord {
@@ -32,7 +33,7 @@ export class Records<T extends TableRecord> {
     return this.#byId.get(id);
   }
 
-  /** Adds a record as the newest, instead of one with the same id. */
+  /** Adds a record as the newest. Replaces the record with the same id, if any. */
   add(record: T): void {
     const { id } = record;
     this.delete(id);
@@ -56,14 +57,18 @@ export class Records<T extends TableRecord> {
     this.#byId.delete(id);
   }
 
-  /** Deletes up to `most` of the oldest records, as far as they have expired. */
+  /** Deletes at most `most` expired records, oldest first. Stops at a record that still counts. */
   expire(most: number, nowMs: number): void {
-    for (let left = most; left > 0 && this.#first && this.#first.expiresMs <= nowMs; left--) {
+    for (
+      let remaining = most;
+      remaining > 0 && this.#first && this.#first.expiresMs <= nowMs;
+      remaining--
+    ) {
       this.delete(this.#first.id);
     }
   }
 
-  /** Returns all records, oldest first. Takes time for each of them. */
+  /** Returns all records, oldest first, in O(n). */
   all(): T[] {
     return [...this.#byId.values()];
   }

@@ -38,11 +38,11 @@ export class Rows {
   ) {
     this.#scale = capacity / 2 ** 32;
     this.#spare = spare;
-    this.reach(0);
+    this.allocateTo(0);
   }
 
-  /** Allocates memory up to a place. The place may be after the capacity, see linear probing. */
-  reach(place: number): void {
+  /** Allocates memory up to a place, which linear probing may put after the last home. */
+  allocateTo(place: number): void {
     while (place >>> CHUNK_BITS >= this.cells.length) {
       // A table smaller than a chunk has twice its capacity, for rows after the last home.
       const length = (Math.min(2 * this.capacity, CHUNK_ROWS) * ROW_WORDS + PADDING_WORDS) / 2;
@@ -73,10 +73,10 @@ export class Rows {
   /** Copies the row that starts at `source[at]` into the table. Returns its place. */
   add(source: Int32Array, at: number): number {
     let place = this.home(source[at]);
-    this.reach(place);
+    this.allocateTo(place);
     while (this.lowAt(place) !== 0) place++;
     // Allocates one more place after the last row, so that every search ends at an empty place.
-    this.reach(place + 1);
+    this.allocateTo(place + 1);
     this.#copy(source, at, place);
     return place;
   }

@@ -170,7 +170,7 @@ export class EntrySlab implements Entries {
     const head = headAt(at);
     const block = words[head];
     const kind = words[head + 1];
-    // All calls of one check open the same log. Skipping the rest saves 6 of 9 memory loads.
+    // The methods that one check calls open the same log. Returning here saves 6 of 9 memory loads.
     if (block === this.#block && kind === this.#kind) return;
     this.#block = block;
     this.#kind = kind;
@@ -208,7 +208,7 @@ export class EntrySlab implements Entries {
     return low;
   }
 
-  /** Advances the first slot. */
+  /** Removes the oldest entries from the log, by advancing its first slot by `slots`. */
   #skip(slots: number): void {
     this.#first += slots;
     if (this.#first >= this.#room) this.#first -= this.#room;
