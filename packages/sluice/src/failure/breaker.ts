@@ -1,11 +1,11 @@
 /**
  * Circuit breaker of one failure domain. Opens after 5 failed commands in a row, or when half of
- * the last 20 failed. While it is open, one call probes the store after 250 ms, then at doubling
- * intervals up to 1 s, and at once when the client has connected. Intervals are shortened by up to
- * a quarter at random, so that many processes do not probe together.
+ * the last 20 failed. While it is open, it admits single calls as probes: after 250 ms, then at
+ * doubling intervals up to 1 s, and at once when the client has connected. Intervals are shortened
+ * by up to a quarter at random, so that many processes do not probe together.
  *
- * Recovery is noticed at most 1 s late. During an outage, one command per second is sent to the
- * server, and one caller per second waits for the deadline.
+ * The breaker detects a recovery at most 1 s late. During an outage, one command per second is sent
+ * to the server, and one caller per second waits for the deadline.
  */
 import type { Clock } from '../clock.ts';
 
@@ -14,7 +14,7 @@ const SAMPLE = 20;
 const SAMPLE_BITS = 2 ** SAMPLE - 1;
 const FIRST_PAUSE_MS = 250;
 const MAX_PAUSE_MS = 1000;
-/** If no call was made for this time after a probe was due, `state` is `closed`. */
+/** If the breaker gets no call for this time after a probe is due, it reports `closed`. */
 const IDLE_MS = 30_000;
 
 export type BreakerState = 'closed' | 'open' | 'probing';
@@ -29,7 +29,10 @@ export class Breaker {
   #seen = 0;
   #pauseMs = FIRST_PAUSE_MS;
   #probeAtMs = 0;
-  /** Whether the client connected during a probe, which may have used the old connection. */
+  /**
+   * Whether the client has connected since the probe was sent. If the probe fails, the next probe
+   * then follows at once, because the failed probe may have used the old connection.
+   */
   #isReady = false;
 
   /** `clock` must be monotonic. */
@@ -80,17 +83,20 @@ export class Breaker {
     }
     this.#inARow++;
     this.#count(1);
-    if (this.#state === 'closed' && (this.#inARow >= FAILURES_IN_A_ROW || this.#isHalf())) {
+    if (this.#state === 'closed' && (this.#inARow >= FAILURES_IN_A_ROW || this.#isHalfFailed())) {
       this.#open();
     }
   }
 
-  /** Call when a call showed nothing about the store. After a probe, the next call is the probe. */
+  /**
+   * Call this when the end of a call shows nothing about the store. If the call was the probe, the
+   * next call becomes the probe.
+   */
   inconclusive(kind: 'call' | 'probe'): void {
     if (kind === 'probe') this.#state = 'open';
   }
 
-  /** Call when the client has connected: the next call is the probe. */
+  /** Call this when the client has connected. An open breaker then probes with the next call. */
   ready(): void {
     this.#isReady = true;
     if (this.#state === 'open') this.#probeAtMs = Math.min(this.#probeAtMs, this.#clock.now());
@@ -105,7 +111,7 @@ export class Breaker {
     this.#seen = Math.min(this.#seen + 1, SAMPLE);
   }
 
-  #isHalf(): boolean {
+  #isHalfFailed(): boolean {
     if (this.#seen < SAMPLE) return false;
     let failures = 0;
     for (let bits = this.#recent; bits !== 0; bits &= bits - 1) failures++;

@@ -43,10 +43,13 @@ export abstract class Call<T> extends Deadline implements Recipient<T> {
   /** Sends the call to the store, which then calls `succeeded` or `failed`. */
   protected abstract send(): void;
 
-  /** Returns the result of the call if the store returned none. May throw. */
+  /** Returns the result of a call for which the store returned none. May throw. */
   protected abstract fallBack(reason: Reason, cause: unknown, notDone: boolean): T;
 
-  /** Handles a reply after the deadline. `fallback` is undefined if the fallback threw. */
+  /**
+   * Handles a result that the store returns after the deadline. `fallback` is the result that the
+   * caller has received, or undefined if the fallback threw.
+   */
   protected late(_result: T, _fallback: T | undefined): void {}
 
   /** Returns whether a result shows that the store works, is broken, or neither. */
@@ -58,7 +61,7 @@ export abstract class Call<T> extends Deadline implements Recipient<T> {
     return new Promise<T>((resolve, reject) => {
       this.resolve = resolve;
       this.reject = reject;
-      // If `start` throws, which is an error of the caller, only this promise rejects.
+      // `start` throws only for an error of the caller. Only this promise rejects then.
       this.start();
     });
   }
@@ -66,9 +69,9 @@ export abstract class Call<T> extends Deadline implements Recipient<T> {
   private start(): void {
     const { inFlight } = this;
     this.domains = this.findDomains();
-    const refusal = inFlight.domains.enter(this, this.domains);
-    if (refusal !== undefined) {
-      this.giveUp(refusal, undefined, true);
+    const reason = inFlight.domains.enter(this, this.domains);
+    if (reason !== undefined) {
+      this.useFallback(reason, undefined, true);
       return;
     }
     inFlight.deadlines.start(this);
@@ -90,7 +93,7 @@ export abstract class Call<T> extends Deadline implements Recipient<T> {
     } catch (error) {
       // Nothing was sent, so this is no failure of the store.
       this.end('nothing');
-      this.giveUp('error', error, true);
+      this.useFallback('error', error, true);
       return;
     }
     try {
@@ -130,27 +133,27 @@ export abstract class Call<T> extends Deadline implements Recipient<T> {
     try {
       this.late(result, this.fallbackResult);
     } catch {
-      // The reply is malformed, and no caller waits for it.
+      // Ignored: the reply is malformed, and no caller waits for it.
     }
   }
 
   failed(error: unknown): void {
     if (this.isDone) return;
     const { isOfKey, notSent } = (error ?? {}) as { isOfKey?: boolean; notSent?: boolean };
-    // An error of one key or one caller must not open the breaker for all others.
+    // An error that concerns one key or one caller must not open the breaker for all others.
     this.end(isOfKey || notSent ? 'nothing' : 'failed');
     if (notSent) this.reject((error as Error).cause);
-    else this.giveUp('error', error, false);
+    else this.useFallback('error', error, false);
   }
 
   override expire(): void {
     this.isDone = true;
     this.isExpired = true;
     this.report('failed');
-    this.giveUp('timeout', undefined, false);
+    this.useFallback('timeout', undefined, false);
   }
 
-  private giveUp(reason: Reason, cause: unknown, notDone: boolean): void {
+  private useFallback(reason: Reason, cause: unknown, notDone: boolean): void {
     try {
       this.fallbackResult = this.fallBack(reason, cause, notDone);
       this.resolve(this.fallbackResult);
@@ -175,7 +178,7 @@ export abstract class Call<T> extends Deadline implements Recipient<T> {
     }
   }
 
-  /** Returns the outcome of this call's command, which another call of the command may have set. */
+  /** Returns the outcome to report. The store may have set one for all calls of the command. */
   private outcomeIn(command: SentCommand | undefined, outcome: CallOutcome): CallOutcome {
     if (outcome === 'nothing' || command === undefined) {
       // If commands were sent to other domains only, this domain has not failed.

@@ -3,8 +3,8 @@
  * for all of them. They form a linked list, so a call that completes is removed in constant time.
  *
  * When the last call completes, the timer is not stopped but runs out. Starting and stopping a
- * timer for each call took 1 us of 28 us per call. A timer is short, because it keeps the process
- * alive.
+ * timer for each call took 1 us of 28 us per call. Timers are at most 50 ms long, because a running
+ * timer keeps the process alive.
  */
 import { atEndOfTurn, type Clock } from '../clock.ts';
 
@@ -64,7 +64,7 @@ export class Deadlines {
     const nowMs = this.#clock.now();
     for (let next = this.#oldest; next !== undefined; next = this.#oldest) {
       const leftMs = next.dueMs - nowMs;
-      // A timer may fire a fraction of a millisecond early, which counts as due.
+      // Less than 1 ms counts as due, because a timer may fire a fraction of a millisecond early.
       if (leftMs >= 1) {
         this.#startTimer(leftMs);
         return;

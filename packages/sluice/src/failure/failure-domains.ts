@@ -9,7 +9,7 @@ import type { Adjustment, Limit, SentCommand, Store } from '../store.ts';
 import { Breaker, type BreakerState } from './breaker.ts';
 import { RefundBudget, RefundQueue } from './refund-queue.ts';
 
-/** A store with more domains shares breakers between them, which bounds memory. */
+/** If a store has more domains, several of them share a breaker. This bounds the memory. */
 const MAX_DOMAINS = 1024;
 
 export const domainNumber = (given = 0): number => Math.abs(Math.trunc(given)) % MAX_DOMAINS;
@@ -25,7 +25,10 @@ export class FailureDomain {
   readonly alone: readonly FailureDomain[] = [this];
   /** The call that probes the store. */
   #prober: object | undefined = undefined;
-  /** The last command that succeeded. Its operations complete in a row, so only it is compared. */
+  /**
+   * The last command that succeeded. Several calls may share a command, but the breaker counts it
+   * once. These calls complete in a row, so a comparison with the last command is enough.
+   */
   #lastWorked: SentCommand | undefined = undefined;
   readonly #failed = new WeakSet<SentCommand>();
 
@@ -38,7 +41,7 @@ export class FailureDomain {
     this.refunds = new RefundQueue(budget);
   }
 
-  /** Whether the breaker admits a call. */
+  /** Whether the breaker admits a call. If the call is the probe, stores it in `#prober`. */
   admits(call: object): boolean {
     const kind = this.breaker.admits();
     if (kind === 'probe') this.#prober = call;
@@ -78,7 +81,7 @@ export class FailureDomains {
     this.#clock = clock;
     this.#maxInFlight = maxInFlight;
     this.#budget = new RefundBudget(store, clock);
-    this.#first = this.#numbered(0);
+    this.#first = this.#ofNumber(0);
   }
 
   /** The worst state of the breakers: `open`, then `probing`, then `closed`. */
@@ -94,7 +97,7 @@ export class FailureDomains {
 
   ofKey(policy: Policy, key: string): FailureDomain {
     if (this.#store.domainOf === undefined) return this.#first;
-    return this.#numbered(this.#store.domainOf(policy, key));
+    return this.#ofNumber(this.#store.domainOf(policy, key));
   }
 
   ofLimits(limits: readonly Limit[]): readonly FailureDomain[] {
@@ -134,12 +137,12 @@ export class FailureDomains {
     try {
       parts = [...this.#byDomain(adjustments)];
     } catch {
-      // If a key has no domain, its charge was never sent.
+      // `domainOf` throws only for a key that cannot be sent. Such a key has no charge.
     }
     await Promise.all(parts.map(([domain, part]) => domain.refunds.add(part, nowMs)));
   }
 
-  /** Call when the client has connected. */
+  /** Call this when the client has connected. */
   ready(): void {
     for (const { breaker, refunds } of this.#byNumber.values()) {
       breaker.ready();
@@ -175,7 +178,7 @@ export class FailureDomains {
     return parts;
   }
 
-  #numbered(number: number): FailureDomain {
+  #ofNumber(number: number): FailureDomain {
     const bounded = domainNumber(number);
     let domain = this.#byNumber.get(bounded);
     if (domain === undefined) {

@@ -1,6 +1,7 @@
 /**
- * Decides checks that the store cannot decide: `allow`, `deny`, `local` or `throw`. The decisions
- * and their receipts are marked as `degraded`, because the store has not charged them.
+ * Decides checks that the store cannot decide, by the failure action `allow`, `deny`, `local` or
+ * `throw`. The decisions and their receipts are marked as `degraded`, because the store has not
+ * charged them.
  */
 import type { LimitParams } from '../algorithms/algorithm.ts';
 import { monotonicClock, scheduleInBackground, systemClock } from '../clock.ts';
@@ -34,7 +35,7 @@ export interface Failure {
   readonly notDone: boolean;
   /** The time until the next probe of the store, in ms. */
   readonly waitMs: number;
-  /** The token of the charge that the store may still make. */
+  /** Set if the store may still charge the call: the token of this charge, see `LateCharges`. */
   readonly late: string | undefined;
 }
 
@@ -45,8 +46,9 @@ export class Fallback {
   readonly #share: number;
   /** The local store: created at its first use, released when nothing in it counts. */
   #local: SyncStore | undefined = undefined;
-  /** When the local store was last used, and how long its charges may count. */
+  /** When the local store was last used, by the monotonic clock. */
   #usedMs = 0;
+  /** The longest time that a charge of the local store may count. */
   #countsMs = 0;
   #stopTimer: (() => void) | undefined = undefined;
 
@@ -71,16 +73,17 @@ export class Fallback {
     if (action === 'throw') throw unavailable(reason, cause, notDone);
     const timeMs = nowMs ?? systemClock.now();
     if (action === 'local') {
-      // By the caller's clock, the charge may count for any time, so the store is not released.
+      // The caller's clock may be slower than the monotonic clock, so it is unknown when the charge
+      // expires. The local store is then never released.
       if (nowMs !== undefined) this.#countsMs = Number.POSITIVE_INFINITY;
       const local = this.#decideLocally(check, timeMs, waitMs);
-      return marked(local, { reason, action }, late);
+      return markDegraded(local, { reason, action }, late);
     }
     const limits = check.limits.map((limit) =>
-      action === 'allow' ? admitted(limit, timeMs) : denied(limit, timeMs, waitMs),
+      action === 'allow' ? admittedDecision(limit, timeMs) : deniedDecision(limit, timeMs, waitMs),
     );
     const result = jointDecision(limits, !check.peek && action === 'allow');
-    return marked(result, { reason, action }, late);
+    return markDegraded(result, { reason, action }, late);
   }
 
   /** Adjusts charges of the local store. Returns the change for each adjustment. */
@@ -92,7 +95,7 @@ export class Fallback {
     );
   }
 
-  /** As `adjust`, but returns undefined if the receipt was used before. */
+  /** Like `adjust`, but returns undefined if the receipt was used before. */
   adjustOnce(
     id: string,
     adjustments: readonly Adjustment[],
@@ -113,7 +116,7 @@ export class Fallback {
 
   /** Returns an adjustment with the limits of this process's share. */
   #scaledAdjustment(adjustment: Adjustment): Adjustment {
-    return { ...adjustment, params: this.#scaled(adjustment.params) };
+    return { ...adjustment, params: this.#scaledParams(adjustment.params) };
   }
 
   reset(policy: Policy, key: string, nowMs: number | undefined): void {
@@ -125,12 +128,15 @@ export class Fallback {
   }
 
   #decideLocally(check: Check, timeMs: number, waitMs: number): CheckResult {
-    const limits = check.limits.map((limit) => ({ ...limit, params: this.#scaled(limit.params) }));
+    const limits = check.limits.map((limit) => ({
+      ...limit,
+      params: this.#scaledParams(limit.params),
+    }));
     const tooLarge = limits.some(({ cost, params }) => cost > params.capacity);
     if (tooLarge) {
       // The cost fits the limit, but never the share of the limit that this process admits.
       return jointDecision(
-        limits.map((limit) => denied(limit, timeMs, waitMs)),
+        limits.map((limit) => deniedDecision(limit, timeMs, waitMs)),
         false,
       );
     }
@@ -159,21 +165,25 @@ export class Fallback {
   }
 
   /** Returns the parameters of this process's share of a limit. */
-  #scaled(params: LimitParams): LimitParams {
+  #scaledParams(params: LimitParams): LimitParams {
     if (this.#share === 1) return params;
     const part = (amount: number): number => Math.max(1, Math.floor(amount * this.#share));
     return { ...params, limit: part(params.limit), capacity: part(params.capacity) };
   }
 }
 
-/** Returns the decision for a key without any charge. */
-function admitted({ policy, params, key, cost }: Limit, atMs: number): LimitDecision {
+/** Returns the decision that admits a limit as if its key had no other charges. */
+function admittedDecision({ policy, params, key, cost }: Limit, atMs: number): LimitDecision {
   const { capacity } = params;
   const base = { policy: policy.name, key, cost, limit: capacity, atMs };
   return { ...base, allowed: true, remaining: capacity - cost, retryAfterMs: 0, resetAfterMs: 0 };
 }
 
-function denied({ policy, params, key, cost }: Limit, atMs: number, waitMs: number): LimitDecision {
+function deniedDecision(
+  { policy, params, key, cost }: Limit,
+  atMs: number,
+  waitMs: number,
+): LimitDecision {
   const base = { policy: policy.name, key, cost, limit: params.capacity, atMs };
   return { ...base, allowed: false, remaining: 0, retryAfterMs: waitMs, resetAfterMs: waitMs };
 }
@@ -182,8 +192,12 @@ function denied({ policy, params, key, cost }: Limit, atMs: number, waitMs: numb
  * Marks a decision and its receipt as degraded. `late` is the token of a call that the store may
  * still charge.
  */
-function marked(result: CheckResult, degraded: Degraded, late: string | undefined): CheckResult {
-  // A decision repeated for an idempotency id is already marked.
+function markDegraded(
+  result: CheckResult,
+  degraded: Degraded,
+  late: string | undefined,
+): CheckResult {
+  // The local store returns the first decision again for the same idempotency id. It is marked.
   if (result.degraded !== undefined) return result;
   const { receipt } = result as { receipt?: Receipt };
   Object.assign(result, { degraded });

@@ -11,7 +11,7 @@ import type { Clock } from '../clock.ts';
 import type { CheckResult, LimitDecision } from '../decision.ts';
 import { type Adjustment, type Limit, refundOf } from '../store.ts';
 
-/** Counts limits, not calls, because a call may have 64 limits with long keys. */
+/** Limits of the calls in a generation. A call may have 64 limits, so calls are not counted. */
 const GENERATION_SIZE = 10_000;
 const GENERATION_MS = 3_600_000;
 
@@ -30,14 +30,14 @@ export class LateCharge {
     this.#adjustLater = adjustLater;
   }
 
-  /** Call when the store has replied that it charged the call. */
+  /** Call this when the store has replied that it charged the call. */
   charged(result: CheckResult): void {
     if (this.#charged !== undefined) return;
     this.#charged = result.limits;
     this.#reconcile();
   }
 
-  /** Call when the caller has settled or refunded the call. Only the first time counts. */
+  /** Call this when the caller has settled or refunded the call. Only the first time counts. */
   settle(adjustments: readonly Adjustment[], nowMs: number | undefined): void {
     if (this.#adjustments !== undefined) return;
     this.#adjustments = adjustments;
@@ -67,7 +67,7 @@ export class LateCharge {
 export class LateCharges {
   readonly #clock: Clock;
   readonly #adjustLater: AdjustLater;
-  /** Distinguishes the tokens of this process from those of others and of earlier runs. */
+  /** Distinguishes the tokens of this process from those of other processes and earlier runs. */
   readonly #name = Math.random().toString(36).slice(2);
   #count = 0;
   #newer = new Map<string, LateCharge>();
@@ -87,7 +87,7 @@ export class LateCharges {
     return `${this.#name}.${this.#count}`;
   }
 
-  /** Returns the late charge of a token. Adds it if it is new. */
+  /** Returns the late charge of a token. If the token is new, adds a late charge. */
   open(token: string, limits: readonly Limit[]): LateCharge {
     const known = this.#find(token);
     if (known !== undefined) return known;
@@ -98,12 +98,12 @@ export class LateCharges {
     return entry;
   }
 
-  /** Applies adjustments of a receipt also to the charge that the store made or will make. */
+  /** Also applies the adjustments of a receipt to the charge that the store made or will make. */
   settle(adjustments: readonly Adjustment[], nowMs: number | undefined): void {
     const byToken = new Map<string, Adjustment[]>();
     for (const adjustment of adjustments) {
       const { late } = adjustment.charge;
-      // A renewal is not the end of a call. A hold that the store took besides expires by itself.
+      // A renewal does not end a call. If the store has taken a hold too, that hold expires.
       if (late === undefined || adjustment.renew) continue;
       const part = byToken.get(late);
       if (part === undefined) byToken.set(late, [adjustment]);

@@ -1,7 +1,8 @@
 /**
  * Adjustments that no caller waits for, such as the refund of a call that was aborted, or whose
- * reply came after the caller had been denied. They are sent past the circuit breaker, because the
- * store may be reachable again before the breaker is closed. If that fails, they are sent again:
+ * reply came after the caller had been denied. They are sent even while the circuit breaker is
+ * open, because the store may be reachable before the breaker closes. If that fails, they are sent
+ * again:
  * after the next command that succeeds, when the client connects, and once per second.
  *
  * A store with `adjustOnce` applies an adjustment once, however often it is sent. To other stores,
@@ -94,7 +95,7 @@ export class RefundQueue {
       const entry = { id, adjustments, nowMs, untilMs, done, sentMs: 0 };
       if (this.#now() < this.#notBeforeMs || this.#sent.size >= MAX_WAITING) this.#keep(entry);
       else this.#send(entry);
-      this.#watch();
+      this.#startTimer();
     });
   }
 
@@ -110,7 +111,7 @@ export class RefundQueue {
     }
   }
 
-  /** Call when the client has connected. */
+  /** Call this when the client has connected. */
   ready(): void {
     this.#notBeforeMs = Number.NEGATIVE_INFINITY;
     this.retry();
@@ -169,14 +170,14 @@ export class RefundQueue {
     done();
   }
 
-  #watch(): void {
+  #startTimer(): void {
     if (this.#stopTimer !== undefined || this.#isClosed) return;
     this.#stopTimer = scheduleInBackground(PAUSE_MS, () => {
       this.#stopTimer = undefined;
       this.#requeueLost();
       // One adjustment is enough to probe the store.
       this.retry(1);
-      if (this.#waiting.length + this.#sent.size > 0) this.#watch();
+      if (this.#waiting.length + this.#sent.size > 0) this.#startTimer();
     });
   }
 

@@ -50,7 +50,8 @@ export class CheckCall extends Call<readonly CheckResult[]> {
     const token = reason === 'timeout' && !check.peek ? lateCharges.nextToken() : undefined;
     const failure = { reason, cause, notDone, waitMs, late: token };
     const result = fallback.decide(check, nowMs, failure);
-    // A call repeated under its idempotency id has the receipt of the first call, with its token.
+    // For a retry with the same idempotency id, the receipt and its token are those of the first
+    // call.
     const late = token && (result as { receipt?: Receipt }).receipt?.charges[0].late;
     if (late) this.lateCharge = lateCharges.open(late, check.limits);
     return [result];

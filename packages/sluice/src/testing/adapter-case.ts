@@ -16,7 +16,7 @@ export interface RunningServer {
 /**
  * An adapter and how to serve it on 127.0.0.1, on any free port. The handler behind the limit
  * responds with the status in the header `x-status` (default 200) and the body `hello`, after the
- * number of ms in the header `x-wait`. With the header `x-throw`, it throws then.
+ * number of ms in the header `x-wait`. With the header `x-throw`, it then throws an error instead.
  */
 export interface AdapterUnderTest {
   serve(options: RequestOptions<AnyRequest>): Promise<RunningServer>;
@@ -29,8 +29,8 @@ export interface AdapterCase {
   run(adapter: AdapterUnderTest, openStore: () => Store | Promise<Store>): Promise<void>;
 }
 
-/** The objects that a case uses. */
-export interface World {
+/** The objects that the test of a case receives. */
+export interface CaseContext {
   readonly adapter: AdapterUnderTest;
   readonly store: Store;
   readonly server: RunningServer;
@@ -48,18 +48,18 @@ const pause = (delayMs: number): Promise<void> =>
     systemClock.schedule(delayMs, resolve);
   });
 
-/** Waits until `look` returns the expected value: adapters work on after the response. */
+/** Waits until `read` returns the expected value. Adapters may do work after the response. */
 export async function eventually(
   what: string,
-  look: () => unknown,
+  read: () => unknown,
   expected: unknown,
   attempts = 2000,
 ): Promise<void> {
-  const got = await look();
+  const got = await read();
   if (JSON.stringify(got) === JSON.stringify(expected)) return;
   if (attempts === 0) equal(what, got, expected);
   await pause(5);
-  await eventually(what, look, expected, attempts - 1);
+  await eventually(what, read, expected, attempts - 1);
 }
 
 export type OptionsOf = (adapter: AdapterUnderTest, store: Store) => RequestOptions<AnyRequest>;
@@ -68,7 +68,7 @@ export type OptionsOf = (adapter: AdapterUnderTest, store: Store) => RequestOpti
 export function adapterCase(
   name: string,
   optionsOf: OptionsOf,
-  test: (world: World) => Promise<void>,
+  test: (world: CaseContext) => Promise<void>,
 ): AdapterCase {
   return {
     name,

@@ -18,13 +18,13 @@ import {
 import { concurrencyCases } from './adapter-concurrency.ts';
 import { observationCases } from './adapter-observation.ts';
 
-const five: OptionsOf = () => ({ limit: 5, window: '1h', name: 'five' });
+const fivePerHour: OptionsOf = () => ({ limit: 5, window: '1h', name: 'five' });
 
 const remainingOf = (response: Response): string | undefined =>
   /;r=(\d+)/.exec(response.headers.get('ratelimit') ?? '')?.[1];
 
-/** Returns a store that always fails, with a failure action. */
-function broken(onFailure: FailureAction): Store {
+/** Returns a store that always fails, wrapped with a failure action. */
+function failingStore(onFailure: FailureAction): Store {
   const fail = (): Promise<never> => Promise.reject(new Error('store is down'));
   const store = { decide: fail, adjust: fail, reset: fail, close: async () => {} };
   return withFailurePolicy(store, { onFailure });
@@ -57,41 +57,54 @@ const FAILURES: readonly (readonly [FailureAction, status: number, reached: numb
 const failureCases = FAILURES.map(([action, status, reached]) =>
   adapterCase(
     `responds ${status} if the store fails and onFailure is \`${action}\``,
-    () => ({ limit: 5, window: '1h', store: broken(action) }),
+    () => ({ limit: 5, window: '1h', store: failingStore(action) }),
     async ({ server, request }) => {
       const response = await request();
       equal('status', response.status, status);
-      equal('reached', server.reached(), reached);
+      equal('requests that reached the handler', server.reached(), reached);
       if (action !== 'deny') return;
       const { type } = (await response.json()) as { type: string };
-      equal('type', type.endsWith('#temporary-reduced-capacity'), true);
+      equal('the type is reduced capacity', type.endsWith('#temporary-reduced-capacity'), true);
     },
   ),
 );
 
 export const adapterContract: readonly AdapterCase[] = [
-  adapterCase('admits requests within the limit and reports what remains', five, async (world) => {
-    const response = await world.request();
-    equal('status', response.status, 200);
-    equal('body', await response.text(), 'hello');
-    equal('policy', response.headers.get('ratelimit-policy'), '"five";q=5;w=3600');
-    equal('remaining', remainingOf(response), '4');
-    equal('again', remainingOf(await world.request()), '3');
-    equal('retry', response.headers.get('retry-after'), null);
-  }),
+  adapterCase(
+    'admits requests within the limit and reports the remaining cost',
+    fivePerHour,
+    async (world) => {
+      const response = await world.request();
+      equal('status', response.status, 200);
+      equal('body', await response.text(), 'hello');
+      equal(
+        'header RateLimit-Policy',
+        response.headers.get('ratelimit-policy'),
+        '"five";q=5;w=3600',
+      );
+      equal('remaining after the first request', remainingOf(response), '4');
+      equal('remaining after the second request', remainingOf(await world.request()), '3');
+      equal('header Retry-After', response.headers.get('retry-after'), null);
+    },
+  ),
 
-  adapterCase('denies requests over the limit with 429 and Retry-After', five, async (world) => {
-    for (let call = 0; call < 5; call++) equal('status', (await world.request()).status, 200);
-    const denied = await world.request();
-    equal('status', denied.status, 429);
-    equal('type', denied.headers.get('content-type')?.split(';')[0], 'application/problem+json');
-    const problem = (await denied.json()) as Record<string, unknown>;
-    equal('violated', problem['violated-policies'], ['five']);
-    const wait = Number(denied.headers.get('retry-after'));
-    equal('wait', wait > 3500 && wait <= 3600, true);
-    equal('remaining', remainingOf(denied), '0');
-    equal('the handler was not reached', world.server.reached(), 5);
-  }),
+  adapterCase(
+    'denies requests over the limit with 429 and Retry-After',
+    fivePerHour,
+    async (world) => {
+      for (let call = 0; call < 5; call++) equal('status', (await world.request()).status, 200);
+      const denied = await world.request();
+      equal('status of the denied request', denied.status, 429);
+      const [type] = denied.headers.get('content-type')?.split(';') ?? [];
+      equal('content type', type, 'application/problem+json');
+      const problem = (await denied.json()) as Record<string, unknown>;
+      equal('violated policies', problem['violated-policies'], ['five']);
+      const wait = Number(denied.headers.get('retry-after'));
+      equal('Retry-After is from 3501 to 3600', wait > 3500 && wait <= 3600, true);
+      equal('remaining after the denial', remainingOf(denied), '0');
+      equal('requests that reached the handler', world.server.reached(), 5);
+    },
+  ),
 
   adapterCase(
     'decides several limits together, each with its own key',
@@ -107,7 +120,7 @@ export const adapterContract: readonly AdapterCase[] = [
         statuses.push((await request({ 'x-user': user })).status);
       }
       // The request denied for ada is not charged to `all`.
-      equal('statuses', statuses, [200, 429, 200, 200, 429]);
+      equal('statuses by request', statuses, [200, 429, 200, 200, 429]);
     },
   ),
 
@@ -119,9 +132,9 @@ export const adapterContract: readonly AdapterCase[] = [
       cost: (request) => Number(adapter.header(request, 'x-cost') ?? 1),
     }),
     async ({ request }) => {
-      equal('heavy', remainingOf(await request({ 'x-cost': '7' })), '3');
-      equal('too heavy', (await request({ 'x-cost': '4' })).status, 429);
-      equal('light', remainingOf(await request({ 'x-cost': '3' })), '0');
+      equal('remaining after cost 7', remainingOf(await request({ 'x-cost': '7' })), '3');
+      equal('status of cost 4', (await request({ 'x-cost': '4' })).status, 429);
+      equal('remaining after cost 3', remainingOf(await request({ 'x-cost': '3' })), '0');
     },
   ),
 
@@ -129,13 +142,13 @@ export const adapterContract: readonly AdapterCase[] = [
     'settles the cost after the response',
     () => ({ limit: 10, window: '1h', cost: 5, settle: ({ status }) => (status === 200 ? 1 : 3) }),
     async ({ request }) => {
-      equal('reserved', remainingOf(await request()), '5');
-      const left = async (): Promise<string | undefined> => {
+      equal('remaining while the cost is reserved', remainingOf(await request()), '5');
+      const remainingAfter404 = async (): Promise<string | undefined> => {
         const response = await request({ 'x-status': '404' });
         return response.status === 404 ? remainingOf(response) : undefined;
       };
-      equal('settled at 1', await left(), '4');
-      equal('and then at 3', (await request()).status, 200);
+      equal('remaining after the first was settled at 1', await remainingAfter404(), '4');
+      equal('status after the second was settled at 3', (await request()).status, 200);
     },
   ),
 
@@ -144,11 +157,16 @@ export const adapterContract: readonly AdapterCase[] = [
     () => ({ limit: 2, window: '1h', count: 'failures' as const }),
     async ({ request }) => {
       for (let call = 0; call < 6; call++) {
-        await eventually('status', async () => (await request()).status, 200);
+        await eventually(
+          'status of a successful request',
+          async () => (await request()).status,
+          200,
+        );
       }
-      equal('first', (await request({ 'x-status': '401' })).status, 401);
-      equal('second', (await request({ 'x-status': '401' })).status, 401);
-      equal('denied', (await request()).status, 429);
+      for (let call = 0; call < 2; call++) {
+        equal('status of a failed request', (await request({ 'x-status': '401' })).status, 401);
+      }
+      equal('status after two failed requests', (await request()).status, 429);
     },
   ),
 
@@ -164,7 +182,7 @@ export const adapterContract: readonly AdapterCase[] = [
       for (const skip of ['yes', 'no', 'yes', 'no']) {
         statuses.push((await request({ 'x-skip': skip })).status);
       }
-      equal('statuses', statuses, [200, 200, 200, 429]);
+      equal('statuses by request', statuses, [200, 200, 200, 429]);
     },
   ),
 
@@ -175,7 +193,7 @@ export const adapterContract: readonly AdapterCase[] = [
       for (let call = 0; call < 3; call++) {
         const response = await request();
         equal('status', response.status, 200);
-        equal('no header', response.headers.get('ratelimit'), null);
+        equal('header RateLimit', response.headers.get('ratelimit'), null);
       }
     },
   ),
@@ -184,8 +202,8 @@ export const adapterContract: readonly AdapterCase[] = [
     'responds 403 to an address in the deny list',
     () => ({ limit: 1, window: '1h', deny: ['127.0.0.0/8'] }),
     async ({ request, server }) => {
-      equal('denied', (await request()).status, 403);
-      equal('reached', server.reached(), 0);
+      equal('status', (await request()).status, 403);
+      equal('requests that reached the handler', server.reached(), 0);
     },
   ),
 
@@ -204,31 +222,36 @@ export const adapterContract: readonly AdapterCase[] = [
           headers: { 'x-wait': '2000' },
           signal: control.signal,
         }).catch(() => {});
-        await eventually('reached', () => server.reached() > call, true);
+        await eventually('the request reached the handler', () => server.reached() > call, true);
         control.abort();
         await pending;
       }
-      // Some adapters notice the abort when the handler is done. Earlier requests are refunded.
-      await eventually('status', async () => (await request()).status, 429);
+      // Some adapters detect the abort only when the handler is done. Until then, requests are
+      // admitted, and refunded because they succeed.
+      await eventually('status after the aborts', async () => (await request()).status, 429);
     },
   ),
 
-  adapterCase('counts HEAD and OPTIONS like other methods', five, async ({ request }) => {
+  adapterCase('counts HEAD and OPTIONS like other methods', fivePerHour, async ({ request }) => {
     const head = await request({}, 'HEAD');
-    equal('head', [head.status, remainingOf(head), await head.text()], [200, '4', '']);
-    equal('options', remainingOf(await request({}, 'OPTIONS')), '3');
+    equal(
+      'status, remaining and body of HEAD',
+      [head.status, remainingOf(head), await head.text()],
+      [200, '4', ''],
+    );
+    equal('remaining after OPTIONS', remainingOf(await request({}, 'OPTIONS')), '3');
     for (let call = 0; call < 3; call++) await request();
     const denied = await request({}, 'HEAD');
-    equal('denied', [denied.status, await denied.text()], [429, '']);
-    equal('wait', Number(denied.headers.get('retry-after')) > 0, true);
-    equal('options too', (await request({}, 'OPTIONS')).status, 429);
+    equal('status and body of a denied HEAD', [denied.status, await denied.text()], [429, '']);
+    equal('Retry-After is above 0', Number(denied.headers.get('retry-after')) > 0, true);
+    equal('status of a denied OPTIONS', (await request({}, 'OPTIONS')).status, 429);
   }),
 
-  adapterCase('200 pipelined requests never exceed the limit', five, async (world) => {
+  adapterCase('200 pipelined requests never exceed the limit', fivePerHour, async (world) => {
     const bytes = 'GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n';
     const statuses = await sendRaw(world.server.port, bytes.repeat(200), 200);
-    equal('admitted', statuses.filter((status) => status === '200').length, 5);
-    equal('denied', statuses.filter((status) => status === '429').length, 195);
-    equal('reached', world.server.reached(), 5);
+    equal('admitted requests', statuses.filter((status) => status === '200').length, 5);
+    equal('denied requests', statuses.filter((status) => status === '429').length, 195);
+    equal('requests that reached the handler', world.server.reached(), 5);
   }),
 ];

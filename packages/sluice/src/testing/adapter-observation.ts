@@ -1,4 +1,4 @@
-/** The part of the adapter contract about `onDecision` and existing limiters. */
+/** The part of the adapter contract about `onDecision` and about limiters passed as `limiter`. */
 import type { Decision } from '../decision.ts';
 import type { RequestOptions } from '../http/options.ts';
 import { createLimiter } from '../limiter.ts';
@@ -6,9 +6,9 @@ import {
   type AdapterCase,
   type AnyRequest,
   adapterCase,
+  type CaseContext,
   equal,
   type OptionsOf,
-  type World,
 } from './adapter-case.ts';
 
 type Recorder = (decision: Decision, request: AnyRequest) => void;
@@ -17,7 +17,7 @@ type Recorder = (decision: Decision, request: AnyRequest) => void;
 function recordingCase(
   name: string,
   optionsOf: (record: Recorder, ...args: Parameters<OptionsOf>) => RequestOptions<AnyRequest>,
-  test: (world: World, seen: readonly unknown[]) => Promise<void>,
+  test: (world: CaseContext, seen: readonly unknown[]) => Promise<void>,
 ): AdapterCase {
   return {
     name,
@@ -39,9 +39,9 @@ export const observationCases: readonly AdapterCase[] = [
     (onDecision) => ({ limit: 1, window: '1h', name: 'one', onDecision }),
     async ({ request }, seen) => {
       await request({ 'x-user': 'ada' });
-      equal('admitted', seen, [['one', true, 'ada']]);
+      equal('recorded decisions', seen, [['one', true, 'ada']]);
       await request({ 'x-user': 'bob' });
-      equal('denied', seen.slice(1), [['one', false, 'bob']]);
+      equal('decisions recorded later', seen.slice(1), [['one', false, 'bob']]);
     },
   ),
 
@@ -58,7 +58,7 @@ export const observationCases: readonly AdapterCase[] = [
     async ({ request }, seen) => {
       await request({ 'x-skip': 'yes' });
       await request();
-      equal('decisions', seen, [['one', true, undefined]]);
+      equal('recorded decisions', seen, [['one', true, undefined]]);
     },
   ),
 
@@ -73,8 +73,8 @@ export const observationCases: readonly AdapterCase[] = [
       },
     }),
     async ({ request }) => {
-      equal('admitted', (await request()).status, 200);
-      equal('denied', (await request()).status, 429);
+      equal('status of the first request', (await request()).status, 200);
+      equal('status of the second request', (await request()).status, 429);
     },
   ),
 
@@ -95,16 +95,16 @@ export const observationCases: readonly AdapterCase[] = [
         responses.push(await request({ 'x-user': user }));
       }
       equal(
-        'statuses',
+        'statuses by request',
         responses.map(({ status }) => status),
         [200, 429, 200, 429],
       );
       const policy = responses[0].headers.get('ratelimit-policy');
-      equal('policy', policy, '"user";q=1;w=3600, "all";q=2;w=3600');
-      equal('decisions', seen.length, 4);
-      // The counters are those of the limiter.
+      equal('header RateLimit-Policy', policy, '"user";q=1;w=3600, "all";q=2;w=3600');
+      equal('number of recorded decisions', seen.length, 4);
+      // Another limiter with the same store and policy has the same counters.
       const same = createLimiter({ policies: { all: '2/1h' }, store });
-      equal('remaining', (await same.peek('all', 'all')).remaining, 0);
+      equal('remaining in another limiter', (await same.peek('all', 'all')).remaining, 0);
     },
   ),
 ];

@@ -1,4 +1,4 @@
-/** A case of the store contract, and what the cases share. */
+/** The type of a case of the store contract, and functions that the cases share. */
 import type { Decision, Receipt } from '../decision.ts';
 import type { Store } from '../store.ts';
 
@@ -9,12 +9,14 @@ export interface ContractCase {
 
 export const START_MS = 1_745_000_100_000;
 
+/** Throws unless both values have the same JSON. `what` names the value in the error message. */
 export function equal(what: string, got: unknown, expected: unknown): void {
   const [left, right] = [JSON.stringify(got), JSON.stringify(expected)];
   if (left !== right) throw new Error(`${what}: expected ${right}, got ${left}`);
 }
 
+/** Returns the receipt of an admitted check. Throws if the check was denied. */
 export function receiptOf(decision: Decision): Receipt {
-  if (!decision.allowed) throw new Error('expected to be admitted');
+  if (!decision.allowed) throw new Error('expected the check to be admitted, got a denial');
   return decision.receipt;
 }

@@ -3,8 +3,8 @@
  *
  *     for (const { name, run } of storeContract) it(name, () => run(() => myStore()));
  *
- * The cases of concurrency limits and blocks pass without a test if `features` of the store does
- * not list them.
+ * If the `features` of the store do not list concurrency limits or blocks, the cases about them
+ * pass without a test.
  */
 
 import { type WindowAlgorithmName, windowAlgorithmNames } from '../algorithms/index.ts';
@@ -13,7 +13,7 @@ import type { Decision } from '../decision.ts';
 import { createLimiter } from '../limiter.ts';
 import { definePolicy, type PolicyOptions } from '../policy.ts';
 import type { Adjustment, Store } from '../store.ts';
-import { type ContractCase, equal, START_MS } from './contract-case.ts';
+import { type ContractCase, equal, receiptOf, START_MS } from './contract-case.ts';
 import { blockContract, concurrencyContract } from './feature-contract.ts';
 
 export type { ContractCase } from './contract-case.ts';
@@ -45,7 +45,7 @@ function adjustmentsOf(
   });
 }
 
-/** Creates one case for each algorithm. */
+/** Creates one case for each algorithm with a window. */
 function forEach(
   name: string,
   test: (world: SetUp, algorithm: WindowAlgorithmName) => Promise<void>,
@@ -65,19 +65,19 @@ function forEach(
 
 export const storeContract: readonly ContractCase[] = [
   ...forEach('admits calls up to the limit and denies the next', async ({ limiter }) => {
-    for (let left = 4; left >= 0; left--) {
+    for (let expected = 4; expected >= 0; expected--) {
       const { allowed, remaining } = await limiter.check('main', 'a');
-      equal('decision', [allowed, remaining], [true, left]);
+      equal('allowed and remaining', [allowed, remaining], [true, expected]);
     }
-    const denied = await limiter.check('main', 'a');
-    equal('sixth', [denied.allowed, denied.remaining, denied.receipt], [false, 0, undefined]);
-    equal('another key', (await limiter.check('main', 'b')).remaining, 4);
+    const { allowed, remaining, receipt } = await limiter.check('main', 'a');
+    equal('denial of the sixth check', [allowed, remaining, receipt], [false, 0, undefined]);
+    equal('remaining of another key', (await limiter.check('main', 'b')).remaining, 4);
   }),
 
   ...forEach('charges nothing for a denied check of any cost', async ({ limiter }) => {
     await limiter.check('main', 'a', { cost: 3 });
-    equal('heavy', (await limiter.check('main', 'a', { cost: 5 })).allowed, false);
-    equal('light', (await limiter.check('main', 'a', { cost: 2 })).allowed, true);
+    equal('cost 5 is allowed', (await limiter.check('main', 'a', { cost: 5 })).allowed, false);
+    equal('cost 2 is allowed', (await limiter.check('main', 'a', { cost: 2 })).allowed, true);
   }),
 
   ...forEach('admits after retryAfterMs and not 1 ms earlier', async ({ limiter, clock }) => {
@@ -85,22 +85,22 @@ export const storeContract: readonly ContractCase[] = [
     clock.advance(137);
     const { retryAfterMs, atMs } = await limiter.check('main', 'a', { cost: 2 });
     clock.set(atMs + retryAfterMs - 1);
-    equal('too early', (await limiter.check('main', 'a', { cost: 2 })).allowed, false);
+    equal('allowed too early', (await limiter.check('main', 'a', { cost: 2 })).allowed, false);
     clock.advance(1);
-    equal('in time', (await limiter.check('main', 'a', { cost: 2 })).allowed, true);
+    equal('allowed in time', (await limiter.check('main', 'a', { cost: 2 })).allowed, true);
   }),
 
   ...forEach('peek changes nothing', async ({ limiter }) => {
-    equal('new key', (await limiter.peek('main', 'a')).remaining, 5);
+    equal('remaining of a new key', (await limiter.peek('main', 'a')).remaining, 5);
     await limiter.check('main', 'a', { cost: 4 });
     const first = await limiter.peek('main', 'a', { cost: 2 });
-    equal('would not fit', first.allowed, false);
+    equal('peek allows a cost above the remaining 1', first.allowed, false);
     equal(
-      'again',
+      'a second peek with the same cost',
       JSON.stringify(await limiter.peek('main', 'a', { cost: 2 })),
       JSON.stringify(first),
     );
-    equal('still fits', (await limiter.check('main', 'a')).allowed, true);
+    equal('a check of the remaining 1', (await limiter.check('main', 'a')).allowed, true);
   }),
 
   ...forEach('charges all limits of a check or none', async ({ limiter }) => {
@@ -108,110 +108,107 @@ export const storeContract: readonly ContractCase[] = [
       { policy: 'main', key: 'a' },
       { policy: 'other', key: 'a' },
     ] as const;
-    equal('first', (await limiter.check(both)).remaining, 1);
-    equal('second', (await limiter.check(both)).remaining, 0);
+    equal('remaining after the first check', (await limiter.check(both)).remaining, 1);
+    equal('remaining after the second check', (await limiter.check(both)).remaining, 0);
     const third = await limiter.check(both);
-    equal('third', [third.allowed, third.policy], [false, 'other']);
+    equal('the third check', [third.allowed, third.policy], [false, 'other']);
     equal(
-      'each alone',
+      '`allowed` of each limit of the third check',
       third.limits.map((limit) => limit.allowed),
       [true, false],
     );
-    equal('main', (await limiter.peek('main', 'a')).remaining, 3);
+    equal('remaining of `main`', (await limiter.peek('main', 'a')).remaining, 3);
   }),
 
   ...forEach('refunds a charge once', async ({ limiter }) => {
-    const admitted = await limiter.check('main', 'a', { cost: 4 });
-    if (!admitted.allowed) throw new Error('expected to be admitted');
-    equal('refunded', await limiter.refund(admitted.receipt), 4);
-    equal('again', await limiter.refund(admitted.receipt), 0);
-    const result = await limiter.peek('main', 'a');
-    equal('unused', [result.remaining, result.resetAfterMs], [5, 0]);
+    const receipt = receiptOf(await limiter.check('main', 'a', { cost: 4 }));
+    equal('the first refund', await limiter.refund(receipt), 4);
+    equal('a second refund of the same receipt', await limiter.refund(receipt), 0);
+    const { remaining, resetAfterMs } = await limiter.peek('main', 'a');
+    equal('the state after the refund', [remaining, resetAfterMs], [5, 0]);
   }),
 
   ...forEach('settle adjusts the reserved cost to the actual cost', async ({ limiter }) => {
-    const small = await limiter.check('main', 'a', { cost: 4 });
-    if (!small.allowed) throw new Error('expected to be admitted');
-    equal('less', await limiter.settle(small.receipt, 1), -3);
-    equal('room', (await limiter.peek('main', 'a')).remaining, 4);
-    const large = await limiter.check('main', 'a', { cost: 1 });
-    if (!large.allowed) throw new Error('expected to be admitted');
-    equal('more', await limiter.settle(large.receipt, 9), 8);
-    const over = await limiter.peek('main', 'a');
-    equal('over', [over.allowed, over.remaining], [false, 0]);
+    const first = receiptOf(await limiter.check('main', 'a', { cost: 4 }));
+    equal('the change from cost 4 to 1', await limiter.settle(first, 1), -3);
+    equal('remaining at cost 1', (await limiter.peek('main', 'a')).remaining, 4);
+    const second = receiptOf(await limiter.check('main', 'a', { cost: 1 }));
+    equal('the change from cost 1 to 9', await limiter.settle(second, 9), 8);
+    const { allowed, remaining } = await limiter.peek('main', 'a');
+    equal('the state above the limit', [allowed, remaining], [false, 0]);
   }),
 
   ...forEach(
     'denies until an overcharge has expired, to the millisecond',
     async ({ limiter, clock }) => {
-      const admitted = await limiter.check('main', 'a', { cost: 1 });
-      if (!admitted.allowed) throw new Error('expected to be admitted');
-      await limiter.settle(admitted.receipt, 8);
+      const receipt = receiptOf(await limiter.check('main', 'a', { cost: 1 }));
+      await limiter.settle(receipt, 8);
       const { retryAfterMs } = await limiter.check('main', 'a');
       clock.advance(retryAfterMs - 1);
-      equal('too early', (await limiter.check('main', 'a')).allowed, false);
+      equal('allowed too early', (await limiter.check('main', 'a')).allowed, false);
       clock.advance(1);
-      equal('in time', (await limiter.check('main', 'a')).allowed, true);
+      equal('allowed in time', (await limiter.check('main', 'a')).allowed, true);
     },
   ),
 
-  ...forEach('charges a call repeated under its id once', async ({ limiter, clock }) => {
+  ...forEach('charges a retry with the same id once', async ({ limiter, clock }) => {
+    const allows = async (cost: number, id: string): Promise<boolean> =>
+      (await limiter.check('main', 'a', { cost, id })).allowed;
     const options = { cost: 2, id: 'call-1' };
     const first = JSON.stringify(await limiter.check('main', 'a', options));
     clock.advance(10);
-    equal('again', JSON.stringify(await limiter.check('main', 'a', options)), first);
-    equal('charged', (await limiter.peek('main', 'b')).remaining, 5);
-    equal(
-      'another id',
-      (await limiter.check('main', 'a', { cost: 2, id: 'call-2' })).allowed,
-      true,
-    );
-    equal('another key', (await limiter.check('main', 'b', options)).remaining, 3);
-    equal('denied', (await limiter.check('main', 'a', { cost: 5, id: 'call-3' })).allowed, false);
+    equal('the retry', JSON.stringify(await limiter.check('main', 'a', options)), first);
+    equal('remaining of another key', (await limiter.peek('main', 'b')).remaining, 5);
+    equal('a check with another id is allowed', await allows(2, 'call-2'), true);
+    const other = await limiter.check('main', 'b', options);
+    equal('remaining of another key, with the same id', other.remaining, 3);
+    equal('a cost above the remaining 1 is allowed', await allows(5, 'call-3'), false);
     await limiter.reset('main', 'a');
-    equal(
-      'after a reset',
-      (await limiter.check('main', 'a', { cost: 5, id: 'call-3' })).allowed,
-      true,
-    );
+    equal('a retry of the denial, after a reset, is allowed', await allows(5, 'call-3'), true);
   }),
 
   ...forEach('reset deletes one key and no other', async ({ limiter }) => {
     await limiter.check('main', 'a', { cost: 5 });
     await limiter.check('main', 'b', { cost: 5 });
     await limiter.reset('main', 'a');
-    equal('a', (await limiter.peek('main', 'a')).remaining, 5);
-    equal('b', (await limiter.peek('main', 'b')).remaining, 0);
+    equal('remaining of the key', (await limiter.peek('main', 'a')).remaining, 5);
+    equal('remaining of another key', (await limiter.peek('main', 'b')).remaining, 0);
   }),
 
   ...forEach('admits nothing twice if the clock steps back', async ({ limiter, clock }) => {
     await limiter.check('main', 'a', { cost: 5 });
     clock.set(START_MS - 900);
-    equal('before', (await limiter.check('main', 'a')).allowed, false);
+    equal('allowed at the earlier time', (await limiter.check('main', 'a')).allowed, false);
   }),
 
   ...forEach('ignores a state written far in the future', async ({ limiter, clock }) => {
     clock.set(START_MS + 86_400_000);
     await limiter.check('main', 'a', { cost: 5 });
     clock.set(START_MS);
-    equal('fits', (await limiter.check('main', 'a', { cost: 5 })).allowed, true);
-    equal('counts', (await limiter.check('main', 'a')).allowed, false);
+    equal(
+      'the whole limit is allowed',
+      (await limiter.check('main', 'a', { cost: 5 })).allowed,
+      true,
+    );
+    equal('more than the limit is allowed', (await limiter.check('main', 'a')).allowed, false);
   }),
 
   ...forEach('concurrent checks never admit more than the limit', async ({ limiter }) => {
     const checks = Array.from({ length: 50 }, () => limiter.check('main', 'hot'));
     const admitted = (await Promise.all(checks)).filter((decision) => decision.allowed);
-    equal('admitted', admitted.length, 5);
+    equal('the number of admitted checks', admitted.length, 5);
   }),
 
   ...forEach('inspect returns the state of a key', async ({ limiter, clock }, algorithm) => {
-    equal('nothing', await limiter.inspect('main', 'a'), undefined);
+    equal('the state of a new key', await limiter.inspect('main', 'a'), undefined);
     await limiter.check('main', 'a', { cost: 3 });
     const state = await limiter.inspect('main', 'a');
-    equal('held', [state?.algorithm, state?.used, state?.remaining], [algorithm, 3, 2]);
-    equal('cells', state?.cells.map(Number.isSafeInteger), [true, true, true]);
+    const described = [state?.algorithm, state?.used, state?.remaining];
+    equal('algorithm, used and remaining', described, [algorithm, 3, 2]);
+    const areIntegers = state?.cells.map(Number.isSafeInteger);
+    equal('whether each cell is an integer', areIntegers, [true, true, true]);
     clock.advance(5000);
-    equal('expired', await limiter.inspect('main', 'a'), undefined);
+    equal('the state of an expired key', await limiter.inspect('main', 'a'), undefined);
   }),
 
   ...forEach(
@@ -224,17 +221,21 @@ export const storeContract: readonly ContractCase[] = [
         { policy: 'main', key: 'a' },
         { policy: 'other', key: 'a' },
       ] as const;
-      equal('other cost', (await limiter.check('main', 'a', { id: 'x', cost: 2 })).remaining, 2);
-      equal('other limits', (await limiter.check(limits, { id: 'x' })).limits[0].remaining, 1);
+      const otherCost = await limiter.check('main', 'a', { id: 'x', cost: 2 });
+      equal('remaining with another cost', otherCost.remaining, 2);
+      const otherLimits = await limiter.check(limits, { id: 'x' });
+      equal('remaining with other limits', otherLimits.limits[0].remaining, 1);
       for (const changed of [
         { limit: 5, window: 1000, algorithm: otherThan(algorithm) },
         { limit: 5, window: 2000, algorithm },
       ]) {
         const policies = { main: changed, other: '2/1s' } as const;
         const reloaded = createLimiter({ policies, store, clock });
-        equal('other policy', (await reloaded.check('main', 'a', { id: 'x' })).remaining, 4);
+        const decision = await reloaded.check('main', 'a', { id: 'x' });
+        equal('remaining with another policy', decision.remaining, 4);
       }
-      equal('the first', JSON.stringify(await limiter.check('main', 'a', { id: 'x' })), first);
+      const again = JSON.stringify(await limiter.check('main', 'a', { id: 'x' }));
+      equal('a retry of the first call', again, first);
     },
   ),
 
@@ -247,11 +248,13 @@ export const storeContract: readonly ContractCase[] = [
     await limiter.check(both, { id: 'x' });
     await limiter.check('main', 'b', { id: 'x', cost: 2 });
     await limiter.reset('main', 'b');
-    equal('alone', (await limiter.check('main', 'b', { id: 'x', cost: 2 })).remaining, 3);
-    equal('charged again', (await limiter.peek('main', 'b')).remaining, 3);
+    const again = await limiter.check('main', 'b', { id: 'x', cost: 2 });
+    equal('remaining of a retry after the reset', again.remaining, 3);
+    equal('remaining after this retry', (await limiter.peek('main', 'b')).remaining, 3);
     await limiter.reset('other', 'a');
     await limiter.check(both, { id: 'x' });
-    equal('through the second limit', (await limiter.peek('main', 'a')).remaining, 3);
+    const { remaining } = await limiter.peek('main', 'a');
+    equal('remaining after a retry with two limits, one of them reset', remaining, 3);
   }),
 
   ...forEach(
@@ -264,11 +267,12 @@ export const storeContract: readonly ContractCase[] = [
       ] as const;
       const adjustments = adjustmentsOf(algorithm, await limiter.check(both), 0);
       await limiter.check(both);
-      equal('first', await store.adjustOnce('r', adjustments, clock.now()), [-2, -1]);
-      equal('again', await store.adjustOnce('r', adjustments, clock.now()), undefined);
-      equal('main', (await limiter.peek('main', 'a')).remaining, 3);
-      equal('other', (await limiter.peek('other', 'a')).remaining, 1);
-      equal('another', await store.adjustOnce('r2', adjustments, clock.now()), [-2, -1]);
+      const once = (id: string) => store.adjustOnce!(id, adjustments, clock.now());
+      equal('the changes of the first use', await once('r'), [-2, -1]);
+      equal('the changes of a second use', await once('r'), undefined);
+      equal('remaining of `main`', (await limiter.peek('main', 'a')).remaining, 3);
+      equal('remaining of `other`', (await limiter.peek('other', 'a')).remaining, 1);
+      equal('the changes of another receipt', await once('r2'), [-2, -1]);
     },
   ),
 
@@ -279,10 +283,10 @@ export const storeContract: readonly ContractCase[] = [
       const decision = await limiter.check('main', 'a', { cost: 3 });
       return store.adjustOnce!('r', adjustmentsOf(algorithm, decision, 1), clock.now());
     };
-    equal('first', await once(), [-2]);
-    equal('used', await once(), undefined);
+    equal('the changes of the first use', await once(), [-2]);
+    equal('the changes of a second use', await once(), undefined);
     await limiter.reset('main', 'a');
-    equal('after a reset', await once(), [-2]);
+    equal('the changes of a use after a reset', await once(), [-2]);
   }),
 
   ...concurrencyContract,

@@ -1,5 +1,4 @@
 /** Runs vector files: recorded steps with the decisions that any store must return. */
-
 import type { Limiter, Policies } from '../api.ts';
 import { ManualClock } from '../clock.ts';
 import type { CheckResult, Receipt } from '../decision.ts';
@@ -48,7 +47,7 @@ export interface VectorFile {
   readonly cases: readonly VectorCase[];
 }
 
-/** The first step of a case with an unexpected decision. */
+/** The first step of a case whose decision is not the expected one. */
 export interface VectorDifference {
   readonly name: string;
   readonly step: number;
@@ -68,7 +67,7 @@ type Outcome = CheckResult | { readonly released: boolean } | { readonly renewed
 const DECISION_FIELDS = ['allowed', 'remaining', 'retryAfterMs', 'resetAfterMs'] as const;
 const LIMIT_FIELDS = ['allowed', 'limit', 'remaining', 'retryAfterMs', 'resetAfterMs'] as const;
 
-/** Parses a vector file. Throws an error that names the place of the first mistake. */
+/** Parses a vector file. Throws if it is invalid. The message names the case and the step. */
 export function parseVectors(text: string): VectorFile {
   const file = JSON.parse(text) as Partial<VectorFile> | null;
   if (file?.version !== 1 && file?.version !== 2) {
