@@ -23,7 +23,9 @@ describe('the store contract', () => {
       return { ...promisesOnly(store), decide };
     };
     const heavy = storeContract.find(({ name }) => name.includes('charges nothing'));
-    await expect(heavy?.run(charging)).rejects.toThrow('cost 2 is allowed: expected true, got false');
+    await expect(heavy?.run(charging)).rejects.toThrow(
+      'cost 2 is allowed: expected true, got false',
+    );
   });
 
   it('checkSync on an asynchronous store throws ERR_NOT_SYNCHRONOUS', () => {

@@ -1,29 +1,30 @@
 /**
- * Passes the body of a response on while a call record measures it. A chunk is read when the caller
- * reads, and passed on as it is, so the stream is neither buffered nor delayed.
+ * Passes the body of a response to the caller while a call record measures it. A chunk is read when
+ * the caller reads, and passed on unchanged, so the stream is neither buffered nor delayed.
  *
- * The call is settled when the body ends, fails or is cancelled. If the caller never reads it to
- * the end, the call is settled when the body is garbage collected, or idle for too long. Therefore
- * neither the record nor the timer may refer to the returned stream.
+ * The call is settled when the body ends, fails or is cancelled. If the caller does not read the
+ * body to the end, the call is settled when the returned stream is garbage collected, or when no
+ * chunk was read for `idleTimeoutMs`. The record and the timer must not refer to the returned
+ * stream, because it would then never be garbage collected.
  */
 import type { Clock } from '../clock.ts';
 import type { CallRecord } from './call-record.ts';
 
-interface Tapped {
+interface MeasuredBody {
   readonly record: CallRecord;
   readonly reader: ReadableStreamDefaultReader<Uint8Array>;
 }
 
-/** Settles a call that its caller has dropped, and closes the connection. */
-function abandon({ record, reader }: Tapped): void {
+/** Settles a call whose response is no longer read, and closes the connection. */
+function abandon({ record, reader }: MeasuredBody): void {
   if (record.end('abandoned')) reader.cancel().catch(() => {});
 }
 
-/** Undefined on runtimes without finalizers. There the idle timeout applies. */
-const collected =
+/** Undefined on runtimes without `FinalizationRegistry`. There, only the idle timeout applies. */
+const unreadStreams =
   typeof FinalizationRegistry === 'function' ? new FinalizationRegistry(abandon) : undefined;
 
-/** Calls `expire` when `touch` was not called for `timeoutMs`. One timer for many touches. */
+/** Calls `expire` when `touch` was not called for `timeoutMs`. `touch` starts no new timer. */
 class IdleTimer {
   isExpired = false;
   #stop: () => void = () => {};
@@ -64,17 +65,18 @@ export interface TapContext {
   readonly signal: AbortSignal | undefined;
 }
 
+/** Returns a stream with the chunks of `body`, which `record` measures. */
 export function tapBody(
   body: ReadableStream<Uint8Array>,
   record: CallRecord,
   { clock, idleTimeoutMs, signal }: TapContext,
 ): ReadableStream<Uint8Array> {
-  const tapped = { record, reader: body.getReader() };
-  const { reader } = tapped;
-  const idle = new IdleTimer(clock, idleTimeoutMs, () => abandon(tapped));
+  const measured = { record, reader: body.getReader() };
+  const { reader } = measured;
+  const idle = new IdleTimer(clock, idleTimeoutMs, () => abandon(measured));
   record.onEnd(() => {
     idle.stop();
-    collected?.unregister(tapped);
+    unreadStreams?.unregister(measured);
   });
   const stream = new ReadableStream<Uint8Array>(
     {
@@ -102,6 +104,6 @@ export function tapBody(
     },
     { highWaterMark: 0 },
   );
-  collected?.register(stream, tapped, tapped);
+  unreadStreams?.register(stream, measured, measured);
   return stream;
 }

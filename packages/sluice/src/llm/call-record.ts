@@ -3,13 +3,13 @@
  *
  *     state      event                                              next state
  *     open       a chunk of the response                            open, charges more if needed
- *     open       the first of all endings (see `Ending`)            settled
- *     settled    any later ending or chunk                          settled, nothing happens
+ *     open       the call ends (see `Ending`)                       settled
+ *     settled    another ending, or a chunk                         settled, no effect
  */
 import { warnOnError } from '../warning.ts';
 import type { Charges } from './charges.ts';
 import type { ModelCall } from './model-call.ts';
-import { asDearestInput, costOf } from './models.ts';
+import { asMostExpensiveInput, costOf } from './models.ts';
 import { ResponseMeter } from './response-meter.ts';
 import { actualUsage, type CallFacts, type Ending } from './settlement.ts';
 import type { Slot } from './slot.ts';
@@ -37,7 +37,7 @@ export interface CallSettlement {
 
 /** Bytes of text per token, to estimate the output before the provider reports it. */
 const BYTES_PER_TOKEN = 4;
-/** The least output that is charged in one step while a response is streamed. */
+/** The least number of output tokens to charge in one step while a response is streamed. */
 const MIN_STEP = 64;
 
 export interface CallContext {
@@ -86,7 +86,7 @@ export class CallRecord {
     this.#coveredOutput = context.facts?.reserved.outputTokens ?? 0;
   }
 
-  /** Calls `work` at the end, for example to stop timers. */
+  /** Calls `work` when the call ends, for example to stop timers. */
   onEnd(work: () => void): void {
     this.#onEnd.push(work);
   }
@@ -98,6 +98,7 @@ export class CallRecord {
     if (this.#context.charges !== undefined) this.#coverOutput();
   }
 
+  /** Charges more if the response so far has more tokens than are charged. */
   #coverOutput(): void {
     const { facts, units, charges } = this.#context;
     if (facts === undefined) return;
@@ -113,7 +114,7 @@ export class CallRecord {
     }
     this.#coveredInput = Math.max(input, this.#coveredInput);
     const covered = {
-      ...asDearestInput(facts.model, this.#coveredInput),
+      ...asMostExpensiveInput(facts.model, this.#coveredInput),
       outputTokens: this.#coveredOutput,
     };
     this.#targets = units.map((unit, at) =>

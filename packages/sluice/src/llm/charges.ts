@@ -1,9 +1,10 @@
 /**
  * The charges of one call, which are adjusted while it runs and when it ends.
  *
- * More is charged now if the limits have room for it, and otherwise as debt: it is added to the
- * newest charge past the limit, because the work is already done. Less is refunded from the newest
- * charge first. Adjustments run one after another.
+ * If a cost increases and the limits have capacity, the difference is charged by another check. If
+ * they lack capacity, it is added to the newest charge as debt, past the limit, because the work is
+ * already done. If a cost decreases, the difference is refunded from the newest charge first.
+ * Adjustments run one after another.
  */
 import type { Limiter, Policies } from '../api.ts';
 import type { Clock } from '../clock.ts';
@@ -17,7 +18,7 @@ const RETRY_MS = [100, 1000, 10_000];
 type Layer = (Charge | undefined)[];
 
 export class Charges {
-  /** The first error of an adjustment. The charge then stays as it was. */
+  /** The first error of an adjustment. The charges of that adjustment stay as they were. */
   error: unknown;
   readonly #limiter: Limiter<Policies>;
   readonly #clock: Clock;
@@ -55,11 +56,11 @@ export class Charges {
   }
 
   async #refund(amounts: readonly number[]): Promise<void> {
-    const left = [...amounts];
+    const remaining = [...amounts];
     for (const layer of this.#layers.toReversed()) {
       const costs = layer.map((charge, at) => {
-        const refunded = Math.min(left[at], charge?.cost ?? 0);
-        left[at] -= refunded;
+        const refunded = Math.min(remaining[at], charge?.cost ?? 0);
+        remaining[at] -= refunded;
         return (charge?.cost ?? 0) - refunded;
       });
       await this.#settle(layer, costs);
@@ -72,7 +73,7 @@ export class Charges {
     const taken = await this.#take(
       added.map((at) => ({ ...this.#limitAt(at), cost: amounts[at] })),
     );
-    if (taken === undefined) return this.#owe(amounts);
+    if (taken === undefined) return this.#chargeAsDebt(amounts);
     const layer: Layer = amounts.map(() => undefined);
     for (const [place, at] of added.entries()) layer[at] = taken[place];
     this.#layers.push(layer);
@@ -83,10 +84,10 @@ export class Charges {
     return { policy, key };
   }
 
-  /** Charges limits that have room. Returns undefined if one has not. */
+  /** Charges the limits if all have capacity. Otherwise returns undefined. */
   async #take(limits: readonly { policy: string; key: string; cost: number }[]) {
     try {
-      // A denied check would count as a denial of the caller, and could block the key.
+      // Peek first: a denied check would be reported as a denial, and could block the key.
       if (!(await this.#limiter.peek(limits)).allowed) return undefined;
       return (await this.#limiter.check(limits)).receipt?.charges;
     } catch (error) {
@@ -95,14 +96,14 @@ export class Charges {
     }
   }
 
-  /** Adds amounts to the newest charges, past the limit. */
-  async #owe(amounts: readonly number[]): Promise<void> {
-    const left = [...amounts];
+  /** Adds amounts to the newest charges, even past the limit. */
+  async #chargeAsDebt(amounts: readonly number[]): Promise<void> {
+    const remaining = [...amounts];
     for (const layer of this.#layers.toReversed()) {
       const costs = layer.map((charge, at) => {
         if (charge === undefined) return 0;
-        const added = left[at];
-        left[at] = 0;
+        const added = remaining[at];
+        remaining[at] = 0;
         return charge.cost + added;
       });
       await this.#settle(layer, costs);

@@ -1,8 +1,9 @@
 /**
- * Reads the few fields of a JSON object that matter here, while its bytes pass. Pure.
+ * Reads the usage, the type and the length of the generated text from a JSON object, chunk by
+ * chunk. Pure.
  *
- * Keeps no more than `MAX_CAPTURE` bytes, whatever the size of the object: an embedding or an event
- * with a whole response can have megabytes. Works on bytes, so chunks may end inside a character.
+ * Stores at most `MAX_CAPTURE` bytes of an object of any size: an embedding, or an event with a
+ * whole response, can have megabytes. Reads bytes, so a chunk may end inside a character.
  *
  *     path                                              field
  *     type                                              type
@@ -11,11 +12,11 @@
  */
 import { mergeUsage, parseUsage, type ReportedUsage } from './usage.ts';
 
-/** The largest `usage` object that is read. */
+/** The longest `usage` object that is parsed, in bytes. A longer one is ignored. */
 const MAX_CAPTURE = 4096;
-/** The bytes of a key or short value that are kept. */
+/** The number of stored bytes of a key or a string value. A longer key is ignored. */
 const MAX_TEXT = 32;
-/** Keys deeper than this are not compared. */
+/** Keys of objects at a greater depth than this are ignored. */
 const MAX_DEPTH = 5;
 
 const QUOTE = 0x22;
@@ -27,8 +28,8 @@ const CLOSE_LIST = 0x5d;
 const OPEN_OBJECT = 0x7b;
 const CLOSE_OBJECT = 0x7d;
 
-/** Values of a delta that are not generated text. */
-const LABELS = new Set(['type', 'role', 'id', 'stop_reason', 'name']);
+/** Fields of a delta whose values are not generated text. */
+const NOT_TEXT = new Set(['type', 'role', 'id', 'stop_reason', 'name']);
 
 const textOf = (bytes: Uint8Array, length: number): string =>
   String.fromCharCode(...bytes.subarray(0, length));
@@ -37,7 +38,7 @@ export class JsonScanner {
   usage: ReportedUsage = {};
   /** The value of the field `type` of the object. */
   type = '';
-  /** The bytes of generated text in this object, as they are escaped in JSON. */
+  /** The bytes of generated text in this object, including the backslashes of JSON escapes. */
   outputBytes = 0;
   /** Whether the object has ended. */
   isComplete = false;
@@ -47,7 +48,7 @@ export class JsonScanner {
   #isInString = false;
   #isEscaped = false;
   #stringLength = 0;
-  /** Whether the last token was a string, which is a key if a colon follows. */
+  /** Whether the last token was a string. If a colon follows, the string is a key. */
   #hasString = false;
   readonly #text = new Uint8Array(MAX_TEXT);
   /** The depth of the `delta` that contains the current byte, or 0. */
@@ -59,13 +60,13 @@ export class JsonScanner {
   write(bytes: Uint8Array, start: number, end: number): void {
     for (let at = start; at < end; at++) {
       const byte = bytes[at];
-      if (this.#isInString) this.#inString(byte);
-      else this.#structure(byte);
-      if (this.#captureDepth > 0) this.#keep(byte);
+      if (this.#isInString) this.#readStringByte(byte);
+      else this.#readStructureByte(byte);
+      if (this.#captureDepth > 0) this.#captureByte(byte);
     }
   }
 
-  #inString(byte: number): void {
+  #readStringByte(byte: number): void {
     if (this.#isEscaped) this.#isEscaped = false;
     else if (byte === BACKSLASH) this.#isEscaped = true;
     else if (byte === QUOTE) {
@@ -77,14 +78,14 @@ export class JsonScanner {
     this.#stringLength++;
   }
 
-  #structure(byte: number): void {
+  #readStructureByte(byte: number): void {
     switch (byte) {
       case QUOTE:
         this.#isInString = true;
         this.#stringLength = 0;
         return;
       case COLON:
-        this.#key();
+        this.#endKey();
         return;
       case OPEN_OBJECT:
       case OPEN_LIST:
@@ -103,7 +104,7 @@ export class JsonScanner {
     }
   }
 
-  #key(): void {
+  #endKey(): void {
     this.#hasString = false;
     const depth = this.#depth;
     if (depth > MAX_DEPTH) return;
@@ -125,7 +126,7 @@ export class JsonScanner {
     return this.#depth === 1 || (this.#depth === 2 && /^(?:message|response)$/.test(parent));
   }
 
-  /** A value of the current object or list has ended. */
+  /** Handles the end of a value of the current object or list. */
   #endValue(): void {
     const depth = this.#depth;
     if (this.#hasString) {
@@ -134,14 +135,14 @@ export class JsonScanner {
       if (depth === 1 && name === 'type') {
         this.type = textOf(this.#text, Math.min(this.#stringLength, MAX_TEXT));
       }
-      if (this.#deltaDepth > 0 && !LABELS.has(name)) this.outputBytes += this.#stringLength;
+      if (this.#deltaDepth > 0 && !NOT_TEXT.has(name)) this.outputBytes += this.#stringLength;
     }
     if (depth === this.#deltaDepth) this.#deltaDepth = 0;
     if (depth === this.#captureDepth) this.#endCapture();
   }
 
-  #keep(byte: number): void {
-    // The first byte is the colon before the value.
+  #captureByte(byte: number): void {
+    // At length -1, the byte is the colon before the value, which is not stored.
     if (this.#captureLength >= 0 && this.#captureLength < MAX_CAPTURE) {
       this.#capture ??= new Uint8Array(MAX_CAPTURE);
       this.#capture[this.#captureLength] = byte;
@@ -156,7 +157,7 @@ export class JsonScanner {
     try {
       this.usage = mergeUsage(this.usage, parseUsage(JSON.parse(text)) ?? {});
     } catch {
-      // Not JSON: as if there were no usage.
+      // A usage that is not valid JSON is ignored.
     }
   }
 }

@@ -16,7 +16,7 @@ import { Charges } from './charges.ts';
 import { type Fetch, type ModelCall, modelCall, signalOf } from './model-call.ts';
 import { type LlmFetchOptions, type ResolvedOptions, resolveOptions } from './options.ts';
 import { type ProviderAccount, ProviderLimits } from './provider-limits.ts';
-import { type Denial, denied, failed } from './rejection.ts';
+import { type Denial, denialResponse, errorResponse } from './rejection.ts';
 import { type Plan, planOf } from './reserve.ts';
 import type { Ending } from './settlement.ts';
 import { Slot } from './slot.ts';
@@ -33,13 +33,13 @@ function wasUnsent(error: unknown): boolean {
   return codes.some((code) => code !== undefined && UNSENT.has(code));
 }
 
-/** The reason of a wait that is aborted at its deadline. */
+/** The abort reason of a wait that reaches its deadline. */
 const TOO_LATE = new Error('The wait was longer than `maxWaitMs`');
 
 interface Admission {
   /** Undefined if no limit applies to the call. */
   readonly decision: Admitted | undefined;
-  /** Call it with the response, or without one if the call failed. */
+  /** Call this with the response of the provider, or without a response if the call failed. */
   readonly report: (response?: Response) => void;
 }
 
@@ -68,14 +68,14 @@ class LlmCaller {
       plan = await planOf(call, this.#options);
       admission = await this.#admit(plan, account, signal);
     } catch (error) {
-      return failed(call, error, onDenied);
+      return errorResponse(call, error, onDenied);
     }
-    if ('retryAfterMs' in admission) return denied(call, admission, onDenied);
+    if ('retryAfterMs' in admission) return denialResponse(call, admission, onDenied);
     const record = this.#open(call, plan, admission.decision);
     try {
       const response = await this.#options.fetch(input, init);
       admission.report(response);
-      return this.#tapped(response, record, signal);
+      return this.#tapResponse(response, record, signal);
     } catch (error) {
       admission.report();
       record.end(endingOf(error, signal));
@@ -83,7 +83,7 @@ class LlmCaller {
     }
   }
 
-  /** Waits for the provider's limits and for our own. */
+  /** Waits for the provider's limits and for those of the limiter. */
   async #admit(
     { limits, needs }: Plan,
     account: ProviderAccount,
@@ -111,15 +111,15 @@ class LlmCaller {
   }
 
   /**
-   * Waits for our own limits. While other calls are in flight, their settlements will free
-   * capacity, so a call is not denied before its deadline.
+   * Waits for the limits of the limiter. While other calls are in flight, a call is not denied
+   * before its deadline, because the settlements of the others may free capacity.
    */
   async #acquire(
     limits: Plan['limits'],
     maxWaitMs: number,
     signal: AbortSignal | undefined,
   ): Promise<Decision> {
-    // In `acquire`, a call without time to wait would be denied while another one is decided.
+    // With a `maxWaitMs` of 0, `acquire` would deny the call while the store decides another one.
     if (maxWaitMs === 0) return this.#limiter.check(limits);
     if (this.#inFlight === 0) {
       return this.#limiter.acquire(limits, { maxWaitMs, ...(signal && { signal }) });
@@ -133,7 +133,7 @@ class LlmCaller {
       return await this.#limiter.acquire(limits, { signal: waiting.signal });
     } catch (error) {
       if (error !== TOO_LATE) throw error;
-      // The last attempt, which returns the wait.
+      // Decides a last time without waiting. A denial contains the time to wait.
       return this.#limiter.acquire(limits, { maxWaitMs: 0 });
     } finally {
       stop();
@@ -145,8 +145,8 @@ class LlmCaller {
     const { background, onSettled } = this.#options;
     const { facts, units } = plan;
     const all = admission?.receipt.charges ?? [];
-    // A hold that was just taken is the last to expire, after its full lease. Without a store that
-    // could decide, there is no hold.
+    // The hold that was just taken expires last, so `resetAfterMs` is its lease. If the store could
+    // not decide, there is no hold, and `resetAfterMs` may be 0.
     const leaseMs = admission?.limits.at(-1)?.resetAfterMs ?? 0;
     const hold = plan.hasSlot && leaseMs > 0 ? all.at(-1) : undefined;
     const record = new CallRecord({
@@ -164,21 +164,21 @@ class LlmCaller {
     return record;
   }
 
-  #tapped(response: Response, record: CallRecord, signal: AbortSignal | undefined): Response {
+  #tapResponse(response: Response, record: CallRecord, signal: AbortSignal | undefined): Response {
     const { ok, body, status, statusText, headers, url, redirected } = response;
     if (!ok || body === null) {
       record.end(ok ? 'completed' : 'rejected');
       return response;
     }
     if (typeof body.getReader !== 'function') {
-      // The body of another implementation of fetch cannot be measured.
+      // A body that is no web stream, of another implementation of fetch, cannot be measured.
       record.end('abandoned');
       return response;
     }
     const { background: clock, idleTimeoutMs } = this.#options;
     const stream = tapBody(body, record, { clock, idleTimeoutMs, signal });
     const copy = new Response(stream, { status, statusText, headers });
-    // The constructor does not take them.
+    // The constructor of `Response` does not accept these fields.
     return Object.defineProperties(copy, {
       url: { value: url },
       redirected: { value: redirected },

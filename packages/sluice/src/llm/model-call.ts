@@ -1,4 +1,4 @@
-/** A request to a model API, as far as limits depend on it. */
+/** The properties of a request to a model API on which the limits depend. */
 import { isRecord } from '../errors.ts';
 
 export type Fetch = (input: string | URL | Request, init?: RequestInit) => Promise<Response>;
@@ -6,7 +6,7 @@ export type Fetch = (input: string | URL | Request, init?: RequestInit) => Promi
 /** `other` is any call that generates no tokens, such as a list of models or an upload. */
 export type Endpoint = 'chat' | 'completions' | 'responses' | 'messages' | 'embeddings' | 'other';
 
-/** A call of the SDK. Functions of the options receive it. */
+/** A call of the SDK. The functions in the options of `llmFetch` receive it. */
 export interface ModelCall {
   readonly url: URL;
   readonly method: string;
@@ -35,7 +35,7 @@ const ENDPOINT = /\/(chat\/completions|completions|responses|messages|embeddings
 const NOT_GENERATING = /\/(?:count_tokens|moderations|batches|files|threads\/[^/]+\/messages)\/?$/;
 const DEPLOYMENT = /\/(?:deployments|models?)\/([^/:]+)[/:]/;
 
-/** Returns the endpoint. A body with messages is a chat at any path, as in cloud platforms. */
+/** Returns the endpoint. A body with messages is a chat at any path: paths of clouds differ. */
 function endpointOf(method: string, path: string, body: ModelCall['body']): Endpoint {
   if (method !== 'POST' || NOT_GENERATING.test(path)) return 'other';
   const name = ENDPOINT.exec(path)?.[1];
@@ -43,7 +43,7 @@ function endpointOf(method: string, path: string, body: ModelCall['body']): Endp
   return Array.isArray(body?.messages) ? 'chat' : 'other';
 }
 
-/** Returns the text of a body, or undefined if it cannot be read without consuming it. */
+/** Returns the text of a body. Returns undefined if reading it would consume it. */
 async function textOf(input: string | URL | Request, init: RequestInit | undefined) {
   const body: unknown = init?.body;
   if (typeof body === 'string') return body;

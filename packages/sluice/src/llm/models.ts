@@ -1,4 +1,4 @@
-/** Prices and token caps of models. Pure: tokens to money, in integers. */
+/** Prices and token caps of models, and the price of tokens in integers. Pure. */
 import { checkInteger, expected, isRecord } from '../errors.ts';
 import { checkOptionNames } from '../http/check-options.ts';
 import type { Usage } from './usage.ts';
@@ -59,7 +59,7 @@ export type ModelTable = Readonly<Record<string, ModelOptions>>;
 const PRICES = ['input', 'output', 'cachedInput', 'cacheWrite'] as const;
 const CAPS = ['maxOutputTokens', 'maxInputTokens'] as const;
 const FIELDS = [...PRICES, ...CAPS, 'hidesReasoning'];
-/** A higher price is a mistake of the unit. Keeps costs below 2^53. */
+/** The highest valid price. A higher one has the wrong unit. The bound keeps costs below 2^53. */
 const MAX_PRICE = 1_000_000;
 
 /** Throws if the table has an invalid entry. */
@@ -105,7 +105,7 @@ export function modelOf(models: ModelTable, name: string): ModelOptions | undefi
 
 type Priced = Pick<ModelOptions, (typeof PRICES)[number]>;
 
-/** Parts of a millionth: prices with up to six decimals are exact. */
+/** Prices are multiplied by this number, so that prices with up to six decimals are exact. */
 const SCALE = 1_000_000;
 const scaled = (price: number): bigint => BigInt(Math.round(price * SCALE));
 
@@ -117,8 +117,8 @@ const ratesOf = ({ input = 0, output = 0, cachedInput = input, cacheWrite = inpu
 });
 
 /**
- * Returns the cost in millionths of the currency, rounded up: a price per million tokens is the
- * same number of millionths per token.
+ * Returns the cost in millionths of the currency, rounded up. A price per million tokens needs no
+ * conversion, because it is the price of one token in millionths.
  */
 export function costOf(prices: Priced, usage: Usage): number {
   let sum = 0n;
@@ -128,14 +128,14 @@ export function costOf(prices: Priced, usage: Usage): number {
   return Number((sum + BigInt(SCALE - 1)) / BigInt(SCALE));
 }
 
-/** Returns input tokens whose kind is unknown as the kind with the highest price. */
-export function asDearestInput(
+/** Counts all of `tokens`, whose kind is unknown, as the kind of input with the highest price. */
+export function asMostExpensiveInput(
   prices: Priced | undefined,
   tokens: number,
 ): Omit<Usage, 'outputTokens'> {
   const none = { inputTokens: 0, cachedInputTokens: 0, cacheWriteTokens: 0 };
   const rates = ratesOf(prices ?? {});
   const kinds = Object.keys(none) as (keyof typeof none)[];
-  const dearest = kinds.reduce((best, kind) => (rates[kind] > rates[best] ? kind : best));
-  return { ...none, [dearest]: tokens };
+  const mostExpensive = kinds.reduce((best, kind) => (rates[kind] > rates[best] ? kind : best));
+  return { ...none, [mostExpensive]: tokens };
 }

@@ -1,4 +1,4 @@
-/** The options of `llmFetch`: hover text, validation and defaults. */
+/** The options of `llmFetch`: documentation, validation and defaults. */
 import type { Policies } from '../api.ts';
 import { type Clock, scheduleInBackground, systemClock } from '../clock.ts';
 import { checkInteger, checkMethods, expected } from '../errors.ts';
@@ -26,7 +26,7 @@ export interface CallLimit<P extends Policies = Policies> {
   readonly key: Key | ((call: ModelCall) => Key | Promise<Key>);
 }
 
-/** An estimate of the tokens of a call, to reserve in place of the upper bounds. */
+/** An estimate of the tokens of a call, which is reserved instead of the upper bounds. */
 export type TokenEstimate = TokenBound;
 
 export interface LlmFetchOptions<P extends Policies = Policies> {
@@ -100,15 +100,15 @@ export interface LlmFetchOptions<P extends Policies = Policies> {
    */
   readonly onDenied?: 'respond' | 'throw';
   /**
-   * Names the account whose limits the provider reports. Calls of one account wait together after
-   * a 429. Default: the host and the model.
+   * The name of the account whose limits the provider reports, or a function that returns it. After
+   * a 429, all calls of the account wait. Default: the host and the model.
    *
    * @example account: (call) => call.headers.get('openai-organization') ?? 'default'
    */
   readonly account?: string | ((call: ModelCall) => string);
   /**
-   * The longest time that a response of the provider can hold later calls, in ms. 0 ignores the
-   * provider's rate-limit headers. Default 600,000 (10 minutes).
+   * The longest time for which the rate-limit headers of the provider can delay later calls, in ms.
+   * With 0, these headers are ignored. Default 600,000 (10 minutes).
    *
    * @example maxHoldMs: 60_000
    */
@@ -121,7 +121,7 @@ export interface LlmFetchOptions<P extends Policies = Policies> {
    */
   readonly idleTimeoutMs?: number;
   /**
-   * Called once for each call that was reserved, after it is settled. Default: none.
+   * Called once for each call that was admitted, after it is settled. Default: none.
    *
    * @example onSettled: ({ call, charged }) => log.info({ model: call.model, ...charged })
    */
@@ -133,7 +133,7 @@ export interface LlmFetchOptions<P extends Policies = Policies> {
    */
   readonly fetch?: Fetch;
   /**
-   * The clock of waits, renewals and timeouts. Default: the system clock.
+   * The clock for waits, renewals and timeouts. Default: the system clock.
    *
    * @example clock: new ManualClock()
    */

@@ -38,7 +38,7 @@ const countOf = (text: string | null): number | undefined =>
 
 const RFC_3339 = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d)$/;
 
-/** Returns the time until a date, or undefined if it is not one. */
+/** Returns the time until a date in ms. Returns undefined if the text is not a date. */
 function untilDate(text: string | null, nowMs: number): number | undefined {
   const atMs = text !== null && RFC_3339.test(text) ? Date.parse(text) : Number.NaN;
   return Number.isNaN(atMs) ? undefined : Math.max(atMs - nowMs, 0);

@@ -1,19 +1,21 @@
 /**
- * Follows the provider's limits: holds calls after a 429, 503 or 529 with Retry-After, and while
- * the provider reports less than a call needs. A call never sends more than our own limits admit.
+ * Delays calls that the provider would deny: after a 429, 503 or 529 with Retry-After, and while
+ * the provider reports less remaining capacity than a call needs. The limits of the limiter apply
+ * as well.
  *
- * A reported limit refills evenly until its reset, as the token buckets of the providers do. Calls
- * without response headers so far may not be counted in the report, so they are subtracted.
+ * A reported limit is assumed to refill evenly until its reset, because providers use token
+ * buckets. A report may not include calls that have no response headers yet, so the needs of these
+ * calls are subtracted.
  */
 import type { Clock } from '../clock.ts';
 import { type ProviderLimit, type ProviderUnit, providerReport } from './provider-headers.ts';
 
 const UNITS = ['requests', 'tokens', 'inputTokens', 'outputTokens'] as const;
-const HOLDING = new Set([429, 503, 529]);
-/** The oldest account is evicted above this number. */
+const DELAYING_STATUSES = new Set([429, 503, 529]);
+/** Above this number of accounts, the least recently used one is evicted. */
 const MAX_ACCOUNTS = 10_000;
 
-/** What a call takes of the provider's limits. */
+/** The capacity of the provider's limits that a call uses, by unit. */
 export type Needs = Readonly<Record<ProviderUnit, number>>;
 
 interface Reported extends ProviderLimit {
@@ -24,9 +26,9 @@ interface Reported extends ProviderLimit {
 export class ProviderAccount {
   readonly #clock: Clock;
   readonly #maxHoldMs: number;
-  #heldUntilMs = 0;
+  #delayedUntilMs = 0;
   readonly #reported = new Map<ProviderUnit, Reported>();
-  /** The needs of calls that have no response headers so far. */
+  /** The summed needs of calls that have no response headers yet. */
   readonly #unreported = { requests: 0, tokens: 0, inputTokens: 0, outputTokens: 0 };
 
   constructor(clock: Clock, maxHoldMs: number) {
@@ -34,11 +36,11 @@ export class ProviderAccount {
     this.#maxHoldMs = maxHoldMs;
   }
 
-  /** Returns how long a call has to wait, or 0. */
+  /** Returns how long a call has to wait, in ms. */
   waitMs(needs: Needs): number {
     const nowMs = this.#clock.now();
     const waits = [...this.#reported.values()].map((each) => this.#waitFor(each, needs, nowMs));
-    return Math.max(this.#heldUntilMs - nowMs, ...waits, 0);
+    return Math.max(this.#delayedUntilMs - nowMs, ...waits, 0);
   }
 
   #waitFor(reported: Reported, needs: Needs, nowMs: number): number {
@@ -55,7 +57,7 @@ export class ProviderAccount {
     return Math.min(Math.max(waitMs, 1), leftMs);
   }
 
-  /** Counts a call as sent. Call the result when it has a response or has failed. */
+  /** Counts a call as sent. Returns a function to call when it has a response or has failed. */
   sent(needs: Needs): (response?: Response) => void {
     let isReported = false;
     for (const unit of UNITS) this.#unreported[unit] += needs[unit];
@@ -71,8 +73,8 @@ export class ProviderAccount {
     const nowMs = this.#clock.now();
     const { limits, retryAfterMs } = providerReport(headers, nowMs, this.#maxHoldMs);
     for (const limit of limits) this.#reported.set(limit.unit, { ...limit, atMs: nowMs });
-    if (retryAfterMs === undefined || !HOLDING.has(status)) return;
-    this.#heldUntilMs = Math.max(this.#heldUntilMs, nowMs + retryAfterMs);
+    if (retryAfterMs === undefined || !DELAYING_STATUSES.has(status)) return;
+    this.#delayedUntilMs = Math.max(this.#delayedUntilMs, nowMs + retryAfterMs);
   }
 }
 
@@ -88,7 +90,7 @@ export class ProviderLimits {
 
   account(name: string): ProviderAccount {
     const found = this.#accounts.get(name) ?? new ProviderAccount(this.#clock, this.#maxHoldMs);
-    // Moves it to the end, so that the least recently used one is evicted.
+    // Moves the account to the end of the map, so that the first is the least recently used one.
     this.#accounts.delete(name);
     this.#accounts.set(name, found);
     if (this.#accounts.size > MAX_ACCOUNTS) {

@@ -1,14 +1,14 @@
-/** Responses to calls that are not sent, in the error shape of the provider, or errors. */
+/** Responses or errors for calls that are not sent. Responses have the provider's error shape. */
 import { expected, SluiceError } from '../errors.ts';
 import type { ModelCall } from './model-call.ts';
 
 export interface Denial {
   readonly retryAfterMs: number;
-  /** The policies without room. Empty if the provider's limits are exceeded. */
+  /** The policies that lack capacity. Empty if the provider's limits are exceeded. */
   readonly policies: readonly string[];
 }
 
-/** SDKs wait at most this long for Retry-After, and otherwise retry too early. */
+/** SDKs ignore a longer Retry-After and retry too early, so they must not retry then. */
 const MAX_SDK_WAIT_MS = 60_000;
 
 const TYPES = 'https://iana.org/assignments/http-problem-types';
@@ -65,7 +65,11 @@ function respond(
 }
 
 /** Returns a 429 response that SDKs handle like one of the provider, or throws. */
-export function denied(call: ModelCall, denial: Denial, onDenied: 'respond' | 'throw'): Response {
+export function denialResponse(
+  call: ModelCall,
+  denial: Denial,
+  onDenied: 'respond' | 'throw',
+): Response {
   const { retryAfterMs, policies } = denial;
   if (onDenied === 'throw') {
     const what = 'a call within the limit';
@@ -93,7 +97,11 @@ const STATUSES: Partial<Record<SluiceError['code'], number>> = {
 };
 
 /** Returns the response for an error that is about the call, or throws the error. */
-export function failed(call: ModelCall, error: unknown, onDenied: 'respond' | 'throw'): Response {
+export function errorResponse(
+  call: ModelCall,
+  error: unknown,
+  onDenied: 'respond' | 'throw',
+): Response {
   const status = error instanceof SluiceError ? STATUSES[error.code] : undefined;
   if (status === undefined || onDenied === 'throw') throw error;
   const { code, message } = error as SluiceError;

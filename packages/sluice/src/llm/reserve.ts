@@ -1,9 +1,9 @@
-/** What a call reserves: its limits with their costs, and the facts for its settlement. */
+/** Computes what a call reserves: a cost for each limit. Collects the facts for its settlement. */
 import { checkInteger, isRecord, SluiceError } from '../errors.ts';
 import type { Key } from '../key.ts';
 import { type Unit, unitCost } from './call-record.ts';
 import type { ModelCall } from './model-call.ts';
-import { asDearestInput, modelOf } from './models.ts';
+import { asMostExpensiveInput, modelOf } from './models.ts';
 import { type LlmFetchOptions, type ResolvedOptions, UNITS } from './options.ts';
 import type { Needs } from './provider-limits.ts';
 import type { CallFacts, Tokens } from './settlement.ts';
@@ -21,7 +21,7 @@ export interface Plan {
   /** One limit for each unit, then the slot if there is one. */
   readonly limits: readonly LimitToReserve[];
   readonly hasSlot: boolean;
-  /** What the call takes of the provider's limits. */
+  /** The capacity of the provider's limits that the call uses. */
   readonly needs: Needs;
 }
 
@@ -38,15 +38,15 @@ function tokensToReserve(
   const isCounted = (unit: Unit): boolean =>
     limits.tokens !== undefined || limits.money !== undefined || limits[unit] !== undefined;
   if (input === undefined && isCounted('inputTokens')) {
-    throw unbounded(call, 'maxInputTokens', 'refers to content that its bytes do not bound');
+    throw unboundedError(call, 'maxInputTokens', 'refers to content that its bytes do not bound');
   }
   if (output === undefined && isCounted('outputTokens')) {
-    throw unbounded(call, 'maxOutputTokens', 'has no cap on its output tokens');
+    throw unboundedError(call, 'maxOutputTokens', 'has no cap on its output tokens');
   }
   return { inputTokens: input ?? 0, outputTokens: output ?? 0 };
 }
 
-function unbounded({ model }: ModelCall, option: string, reason: string): SluiceError {
+function unboundedError({ model }: ModelCall, option: string, reason: string): SluiceError {
   const message =
     `Expected \`${option}\` of \`${model}\` in \`models\`, or \`estimate\`, ` +
     `because the request ${reason}`;
@@ -90,7 +90,7 @@ function costToReserve(unit: Unit, facts: CallFacts | undefined): number {
   if (unit === 'requests') return 1;
   if (facts === undefined) return 0;
   const { inputTokens, outputTokens } = facts.reserved;
-  const usage = { ...asDearestInput(facts.model, inputTokens), outputTokens };
+  const usage = { ...asMostExpensiveInput(facts.model, inputTokens), outputTokens };
   const isFree =
     (unit === 'outputTokens' && facts.bound.outputTokens === 0) ||
     (unit === 'money' && !facts.model?.input && !facts.model?.output);
@@ -98,7 +98,7 @@ function costToReserve(unit: Unit, facts: CallFacts | undefined): number {
   return isFree ? 0 : Math.max(unitCost(unit, usage, facts), 1);
 }
 
-/** Throws if the call has no bound or no price. */
+/** Returns the plan of a call. Throws if the call has no bound or no price. */
 export async function planOf(call: ModelCall, options: ResolvedOptions): Promise<Plan> {
   const facts = await factsOf(call, options);
   const { limits } = options;

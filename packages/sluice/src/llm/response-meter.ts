@@ -1,9 +1,9 @@
 /**
- * Measures a response while its bytes pass: reported usage, generated text, and whether it is
- * complete. Pure, with memory that does not depend on the size of the response.
+ * Measures a response chunk by chunk: the reported usage, the length of the generated text, and
+ * whether the response is complete. Pure, with memory that does not depend on its size.
  *
- * The first byte decides whether the response is JSON or server-sent events, because servers also
- * send events with another content type. Lines may end with LF, CRLF or CR.
+ * The first byte shows whether the response is JSON or server-sent events. The content type is not
+ * used, because some servers send events with another one. Lines may end with LF, CRLF or CR.
  */
 import { JsonScanner } from './json-scanner.ts';
 import { mergeUsage, type ReportedUsage } from './usage.ts';
@@ -34,12 +34,12 @@ export class ResponseMeter {
   outputBytes = 0;
   /** The number of events so far. */
   events = 0;
-  /** Whether the object, or the last event of a stream, has arrived. */
+  /** Whether the whole JSON object, or the last event of a stream, has arrived. */
   isComplete = false;
 
   #scanner = new JsonScanner();
   #place: Place = 'field';
-  /** The number of bytes of the line that match `DATA`, then of the data that match `DONE`. */
+  /** The number of bytes that match `DATA` at the start of a line, then `DONE` in the data. */
   #matched = 0;
   #dataLength = 0;
   #afterCr = false;
@@ -76,7 +76,7 @@ export class ResponseMeter {
       }
       this.#afterCr = false;
       if (this.#place === 'field') {
-        this.#field(byte);
+        this.#readFieldByte(byte);
         at++;
         continue;
       }
@@ -88,15 +88,15 @@ export class ResponseMeter {
         }
       }
       const end = endOfLine(bytes, at);
-      if (this.#place === 'data') this.#data(bytes, at, end);
+      if (this.#place === 'data') this.#readData(bytes, at, end);
       at = end;
     }
   }
 
-  #field(byte: number): void {
+  #readFieldByte(byte: number): void {
     if (byte !== DATA[this.#matched]) {
       this.#place = 'ignored';
-      // Marks the line as not empty.
+      // Above 0, so that `#endLine` does not treat the line as empty.
       this.#matched = 1;
       return;
     }
@@ -106,7 +106,7 @@ export class ResponseMeter {
     this.#matched = 0;
   }
 
-  #data(bytes: Uint8Array, start: number, end: number): void {
+  #readData(bytes: Uint8Array, start: number, end: number): void {
     const isStart = this.#matched === this.#dataLength;
     for (let at = start; isStart && at < end && bytes[at] === DONE[this.#matched]; at++) {
       this.#matched++;
@@ -118,7 +118,8 @@ export class ResponseMeter {
   #endLine(): void {
     const isEmpty = this.#place === 'field' && this.#matched === 0;
     const isDone = this.#matched === DONE.length;
-    // An object over several `data` lines ends later, at the latest with the empty line.
+    // If an object spans several `data` lines, it is not complete yet. Its event ends with the
+    // line that completes it, at the latest with the empty line.
     if (this.#dataLength > 0 && (isEmpty || isDone || this.#scanner.isComplete)) {
       this.#endEvent(isDone);
     }

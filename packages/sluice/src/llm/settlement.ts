@@ -1,5 +1,5 @@
 /**
- * The tokens that a call is charged when it ends. Pure.
+ * Computes the tokens that a call is charged for when it ends. Pure.
  *
  *     ending                                      input                    output
  *     not sent, network error, status not 2xx     0                        0
@@ -10,12 +10,12 @@
  *     complete JSON without usage, or JSON cut    usage, else bound        bound
  *     stream without final usage                  usage, else bound        text received, up to
  *                                                                          the bound
- *     never read: collected or idle               usage, else bound        bound
+ *     not read to the end (`abandoned`)           usage, else bound        bound
  *
- * A reasoning model does not stream all its output, so its bound applies in place of the text
- * received. The bound of the output is the cap in the body.
+ * A reasoning model does not stream all its output, so the bound applies instead of the text
+ * received. The bound of the output is the cap in the body of the request.
  */
-import { asDearestInput, type ModelOptions } from './models.ts';
+import { asMostExpensiveInput, type ModelOptions } from './models.ts';
 import type { ResponseMeter } from './response-meter.ts';
 import type { TokenBound } from './token-bound.ts';
 import type { Usage } from './usage.ts';
@@ -51,18 +51,18 @@ const NOTHING: Usage = {
   outputTokens: 0,
 };
 
-type Measured = Readonly<
+type Measurement = Readonly<
   Pick<ResponseMeter, 'usage' | 'form' | 'bodyBytes' | 'outputBytes' | 'events' | 'isComplete'>
 >;
 
 /**
- * Returns an upper bound of the output that was received. Each token has a byte of text, or belongs
- * to an event of its own.
+ * Returns an upper bound of the output tokens that were received. Each token has at least one byte
+ * of text, or arrives in an event of its own.
  */
-export const receivedTokens = ({ outputBytes, events, bodyBytes }: Measured): number =>
+export const receivedTokens = ({ outputBytes, events, bodyBytes }: Measurement): number =>
   outputBytes > 0 ? outputBytes + events : bodyBytes;
 
-function outputTokens(facts: CallFacts, ending: Ending, meter: Measured): number {
+function outputTokens(facts: CallFacts, ending: Ending, meter: Measurement): number {
   const { bound, reserved, isStream, hidesReasoning } = facts;
   const reported = meter.usage.outputTokens;
   if (reported !== undefined && meter.isComplete) return reported;
@@ -77,10 +77,10 @@ function outputTokens(facts: CallFacts, ending: Ending, meter: Measured): number
 }
 
 /** Returns the tokens to charge for a call that generates tokens. */
-export function actualUsage(facts: CallFacts, ending: Ending, meter: Measured): Usage {
+export function actualUsage(facts: CallFacts, ending: Ending, meter: Measurement): Usage {
   const { bound, reserved, isStream, model } = facts;
   if (ending === 'unsent' || ending === 'failed' || ending === 'rejected') return NOTHING;
-  const inputBound = asDearestInput(model, bound.inputTokens ?? reserved.inputTokens);
+  const inputBound = asMostExpensiveInput(model, bound.inputTokens ?? reserved.inputTokens);
   if (ending === 'aborted') {
     // Without a stream, the provider completes the call and bills it.
     const isStopped = isStream && !facts.hidesReasoning;

@@ -1,10 +1,10 @@
 /**
- * The hold of a concurrency limit for the duration of a call: renewed at a third of its lease,
- * released once.
+ * The hold of a concurrency limit for the duration of a call. The hold is renewed when a third of
+ * its lease has passed, and released once.
  *
  * If the process was paused for longer than the lease, the hold has expired and another call may
- * have taken the slot. Then the call takes a new slot, or continues without one if all are taken:
- * the provider is already working on it.
+ * have taken the slot. Then the call takes a new slot. If all slots are taken, the call continues
+ * without one, because the provider is already working on it.
  */
 import type { Limiter, Policies } from '../api.ts';
 import type { Clock } from '../clock.ts';
@@ -33,7 +33,7 @@ export class Slot {
     this.#schedule();
   }
 
-  /** Never rejects. If the store is unreachable, the hold ends with its lease. */
+  /** Releases the hold, never rejects. If the store is unreachable, the lease ends the hold. */
   async release(): Promise<void> {
     if (this.#isReleased) return;
     this.#isReleased = true;
@@ -58,7 +58,7 @@ export class Slot {
       const isHeld = charge !== undefined && (await this.#limiter.renew({ charges: [charge] }));
       if (!isHeld && !this.#isReleased) await this.#takeAgain();
     } catch {
-      // The store is unreachable: the next renewal may be in time.
+      // The store is unreachable. The next renewal may still reach it before the lease ends.
     }
     if (this.#isReleased) await this.#releaseHold();
     else this.#schedule();

@@ -2,8 +2,8 @@
  * Upper bounds of the tokens of a call, from its body. Pure.
  *
  * Input: a token of text has at least one byte, and the JSON around a message has more bytes than
- * the tokens that the provider adds for it. Tools and output formats add a prompt of the provider.
- * Bytes do not bound content that is not text or not in the body.
+ * the tokens that the provider adds for it. For tools and output formats, the provider adds a
+ * prompt of its own. Bytes do not bound content that is not text or not in the body.
  *
  * Output: the largest cap in the body, times the number of choices. The cap that the endpoint reads
  * must be present; a server may ignore the others.
@@ -22,6 +22,7 @@ export interface TokenBound {
 
 /** More than the prompts that providers add for tools or a schema (at most about 700 tokens). */
 const ADDED_TOKENS = 1000;
+/** Fields for which providers add a prompt. */
 const ADDING_FIELDS = ['tools', 'functions', 'response_format', 'text', 'output_format'];
 
 /** Content parts and items that consist of text in the body. */
@@ -54,8 +55,9 @@ function isText(value: unknown): boolean {
   if (!isRecord(value)) return true;
   const { type, audio, id, content } = value;
   if (type !== undefined && !TEXT_TYPES.has(type as string)) return false;
-  // A spoken message, or a prompt that is stored at the provider.
+  // A spoken message is not text.
   if (audio !== undefined && audio !== null) return false;
+  // An object with only an id refers to a prompt that the provider stores.
   if (id !== undefined && type === undefined && content === undefined) return false;
   return isText(content) && isText(value.output);
 }

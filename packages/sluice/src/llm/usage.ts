@@ -17,7 +17,7 @@ export interface Usage {
   readonly outputTokens: number;
 }
 
-/** Undefined where the response has not reported a number. */
+/** The reported part of a usage. A field is undefined if the response has not reported it. */
 export type ReportedUsage = { readonly [Field in keyof Usage]?: number };
 
 /** A larger count is a mistake of the server, and the usage is ignored. */
@@ -29,7 +29,7 @@ export const inputOf = (usage: ReportedUsage): number =>
 const isAbsent = (value: unknown): value is null | undefined =>
   value === undefined || value === null;
 
-/** Returns the first of the fields that is present, or undefined. */
+/** Returns the value of the first of these fields that is present, or undefined. */
 function countIn(value: unknown, ...names: readonly string[]): unknown {
   if (!isRecord(value)) return undefined;
   return names.map((name) => value[name]).find((each) => !isAbsent(each));
@@ -48,13 +48,13 @@ export function parseUsage(value: unknown): ReportedUsage | undefined {
   };
   const given = Object.values(counts).filter((count) => !isAbsent(count));
   if (given.length === 0 || !given.every(isTokenCount)) return undefined;
-  return normalized(counts as Partial<Record<keyof typeof counts, number>>);
+  return toUsage(counts as Partial<Record<keyof typeof counts, number>>);
 }
 
 const isTokenCount = (count: unknown): boolean =>
   isInteger(count, 0) && (count as number) <= MAX_TOKENS;
 
-function normalized(counts: Partial<Record<string, number>>): ReportedUsage {
+function toUsage(counts: Partial<Record<string, number>>): ReportedUsage {
   const { input, output, total, included = 0, read = 0, written = 0 } = counts;
   const hidden = total === undefined || output === undefined ? 0 : total - (input ?? 0);
   return {

@@ -1,7 +1,7 @@
 /** What a call reserves: bounds from its body, and prices. */
 import { describe, expect, it } from 'vitest';
 import { modelCall } from '../../src/llm/model-call.ts';
-import { asDearestInput, costOf, type ModelOptions, modelOf } from '../../src/llm/models.ts';
+import { asMostExpensiveInput, costOf, type ModelOptions, modelOf } from '../../src/llm/models.ts';
 import { hidesReasoning, tokenBound } from '../../src/llm/token-bound.ts';
 import { post } from './setup.ts';
 
@@ -144,8 +144,11 @@ describe('prices', () => {
 
   it('input of an unknown kind has the highest price', () => {
     const prices = { input: 3, output: 15, cachedInput: 0.3, cacheWrite: 3.75 };
-    expect(asDearestInput(prices, 10)).toMatchObject({ inputTokens: 0, cacheWriteTokens: 10 });
-    expect(asDearestInput({ input: 3, output: 1 }, 10)).toMatchObject({ inputTokens: 10 });
+    expect(asMostExpensiveInput(prices, 10)).toMatchObject({
+      inputTokens: 0,
+      cacheWriteTokens: 10,
+    });
+    expect(asMostExpensiveInput({ input: 3, output: 1 }, 10)).toMatchObject({ inputTokens: 10 });
   });
 
   it('a model is found by its name, its name without the date, or *', () => {
