@@ -18,7 +18,12 @@ import { NodeRequestInfo, settleOnEnd } from '../http/node-server.ts';
 import type { RequestOptions } from '../http/options.ts';
 import type { RequestDecision } from '../http/request-decision.ts';
 import { RequestLimiter } from '../http/request-limiter.ts';
-import { hasLimit, inherited, resolveOptions, validateShared } from '../http/resolve-options.ts';
+import {
+  hasLimit,
+  inheritedOptions,
+  resolveOptions,
+  validateShared,
+} from '../http/resolve-options.ts';
 import { appendToList } from '../http/structured-fields.ts';
 
 declare module 'fastify' {
@@ -129,7 +134,7 @@ const plugin: FastifyPluginAsync<FastifyRateLimitPlugin> = async (app, options) 
     const { rateLimit: own } = config as FastifyContextConfig;
     if (own === undefined) return defaultHook;
     if (own === false) return undefined;
-    const hook = routeHooks.get(own) ?? hookOf({ ...inherited(shared, own), ...own });
+    const hook = routeHooks.get(own) ?? hookOf({ ...inheritedOptions(shared, own), ...own });
     routeHooks.set(own, hook);
     return hook;
   };

@@ -24,7 +24,12 @@ import { type AddressFinder, NodeRequestInfo, settleOnEnd } from '../http/node-s
 import type { RequestOptions } from '../http/options.ts';
 import type { RequestDecision } from '../http/request-decision.ts';
 import { RequestLimiter } from '../http/request-limiter.ts';
-import { hasLimit, inherited, resolveOptions, validateShared } from '../http/resolve-options.ts';
+import {
+  hasLimit,
+  inheritedOptions,
+  resolveOptions,
+  validateShared,
+} from '../http/resolve-options.ts';
 
 type Maybe<T> = T | Promise<T>;
 
@@ -107,7 +112,8 @@ export class RateLimitGuard implements CanActivate {
       if (own === false) return undefined;
       if (own === undefined) continue;
       const limit =
-        this.#own.get(target) ?? new GuardLimit({ ...inherited(this.#options, own), ...own });
+        this.#own.get(target) ??
+        new GuardLimit({ ...inheritedOptions(this.#options, own), ...own });
       this.#own.set(target, limit);
       return limit;
     }

@@ -44,7 +44,7 @@ function separatorBefore(
 }
 
 /** Returns a part of the text without spaces and tabs around it. `trim` would remove more. */
-function part(text: string, start: number, end: number): string {
+function trimmedPart(text: string, start: number, end: number): string {
   const isBlank = (at: number) => text.charCodeAt(at) === SPACE || text.charCodeAt(at) === TAB;
   while (start < end && isBlank(start)) start++;
   while (start < end && isBlank(end - 1)) end--;
@@ -68,7 +68,7 @@ function readElement(text: string): Address | undefined {
   let hasNode = false;
   for (let end = text.length; end >= 0; ) {
     const at = separatorBefore(text, end, 0, ';', true);
-    const words = part(text, at + 1, end);
+    const words = trimmedPart(text, at + 1, end);
     end = at;
     if (words === '') continue;
     const pair = PAIR.exec(words);
@@ -94,7 +94,7 @@ export function* addressesFromRight(
     const comma = separatorBefore(list, end, floor, ',', hasQuotes);
     // The header was cut at `floor`, so the leftmost entry may be incomplete.
     const isCut = comma < 0 && floor > 0;
-    yield isCut ? undefined : read(part(list, comma + 1, end));
+    yield isCut ? undefined : read(trimmedPart(list, comma + 1, end));
     end = comma;
   }
 }

@@ -4,7 +4,7 @@ import { type Address, firstBits, MAPPED_BITS, readAddress, sharesPrefix } from 
 
 export interface Network {
   readonly start: Address;
-  /** Length of the prefix. */
+  /** Length of the prefix in bits. */
   readonly bits: number;
 }
 
@@ -13,8 +13,8 @@ const NAMED: Readonly<Record<string, readonly string[]>> = {
   private: ['10.0.0.0/8', '172.16.0.0/12', '192.168.0.0/16', 'fc00::/7'],
 };
 
-/** All public unicast addresses: IPv4, IPv4 behind NAT64, and IPv6. */
-const INTERNETS = [
+/** The networks of all public unicast addresses: IPv4, IPv4 behind NAT64, and IPv6. */
+const PUBLIC_ADDRESSES = [
   ['0.0.0.0/1', '128.0.0.0/2', '192.0.0.0/3'],
   ['64:ff9b::/97', '64:ff9b::8000:0/98', '64:ff9b::c000:0/99'],
   ['2000::/3'],
@@ -57,13 +57,13 @@ const middle = (start: Address, bits: number): Address =>
   start.map((group, index) => (index === bits >> 4 ? group | (0x8000 >> (bits & 15)) : group));
 
 /** Whether the networks together contain every address of another network. */
-function cover(networks: readonly Network[], { start, bits }: Network): boolean {
+function containsNetwork(networks: readonly Network[], { start, bits }: Network): boolean {
   const holds = (each: Network) => each.bits <= bits && sharesPrefix(each.start, start, each.bits);
   if (networks.some(holds)) return true;
   const inside = networks.filter((each) => sharesPrefix(each.start, start, bits));
   if (inside.length === 0) return false;
   const halves = [start, middle(start, bits)].map((half) => ({ start: half, bits: bits + 1 }));
-  return halves.every((half) => cover(inside, half));
+  return halves.every((half) => containsNetwork(inside, half));
 }
 
 /** Parses a list of networks and of the names in `NAMED`. */
@@ -80,9 +80,9 @@ export function readNetworks(texts: readonly unknown[], option = 'networks'): re
  */
 export function trustedNetworks(texts: readonly unknown[]): readonly Network[] {
   const networks = readNetworks(texts, 'trustProxy');
-  for (const internet of INTERNETS) {
-    const parts = readNetworks(internet, 'trustProxy');
-    if (!parts.every((part) => cover(networks, part))) continue;
+  for (const addresses of PUBLIC_ADDRESSES) {
+    const parts = readNetworks(addresses, 'trustProxy');
+    if (!parts.every((part) => containsNetwork(networks, part))) continue;
     throw new SluiceError(
       'ERR_INVALID_OPTION',
       `Expected trustProxy to have the networks of your proxies, got ${texts.join(', ')}, which ` +

@@ -1,7 +1,8 @@
 /**
  * The client's address: the address of the socket or, behind trusted proxies, the address that they
  * report. Clients can forge forwarding headers. So these headers are read from the right, where the
- * nearest proxy appends, and only as far as the proxies are trusted.
+ * nearest proxy appends its entry, and no further than to the first entry that no trusted proxy
+ * has appended.
  */
 import { expected, isInteger } from '../errors.ts';
 import { emitWarning, type Warning, warnOnError } from '../warning.ts';
@@ -22,8 +23,9 @@ export interface AddressOptions {
    * client's address is the nth from the right in the forwarding header. If a request can reach the
    * server through fewer proxies, its client can forge the address.
    *
-   * A list has the networks of the proxies; `'loopback'` and `'private'` are the networks of that
-   * kind. The client's address is the first address from the right that is in none of them.
+   * A list contains the networks of the proxies; `'loopback'` stands for all loopback networks,
+   * `'private'` for all private ones. The client's address is the first address from the right that
+   * is in none of the networks.
    *
    * @example trustProxy: 1
    * @example trustProxy: ['10.0.0.0/8', '::1']
@@ -62,7 +64,7 @@ export interface Origin {
 export interface ClientKeys {
   /** Returns the client's key; `'unknown'` if its address cannot be determined. */
   of(origin: Origin): string;
-  /** Returns the client's whole address, for network lists. The key may be only a prefix. */
+  /** Returns the client's whole address, of which the key may contain only a prefix. */
   addressOf(origin: Origin): Address | undefined;
 }
 
@@ -171,7 +173,7 @@ function wholeAddress(options: AddressOptions): (origin: Origin) => Address | un
     void onWarning({ code, message });
   }
 
-  /** Follows the header from the right to the first address that is not a trusted proxy. */
+  /** Returns the first address from the right of the header that is not a trusted proxy. */
   function walk(socket: Address | undefined, list: string, trusts: Trust): Address | undefined {
     let client = socket;
     let steps = 0;
@@ -250,7 +252,7 @@ class CachedKeys implements ClientKeys {
 
   of(origin: Origin): string {
     const cached = this.#keys.get(origin.socketAddress);
-    // A forwarding header may need a warning, which only `#keyFor` emits.
+    // If a forwarding header is present, `#keyFor` may have to emit a warning.
     if (cached !== undefined && !isForwarded(origin)) return cached;
     const key = this.#keyFor(origin);
     if (this.#keys.size >= MAX_CACHED_KEYS) this.#keys.clear();

@@ -28,14 +28,14 @@ export class DecisionOutput {
       return this.#singleLimit.headersFor(decision);
     }
     const report = this.#report(decision);
-    // If neither the store nor a local limit decided, there are no numbers except Retry-After.
+    // If neither the store nor a local limit decided, only Retry-After can be sent.
     const isMeasured = degraded === undefined || degraded.action === 'local';
     const headers = isMeasured ? this.#forms.flatMap((form) => headerForms[form](report)) : [];
     const wait = this.#forms.every((form) => form === 'none') ? undefined : retryAfter(report);
     return wait === undefined ? headers : [...headers, wait];
   }
 
-  /** Reuses the last rejection if the wait is the same, which avoids building it in a flood. */
+  /** Reuses the last rejection if the wait is the same: a flood of requests needs one rejection. */
   rejection(decision: Decision): Rejection {
     const { degraded, retryAfterMs } = decision;
     if (this.#windows.size > 1 || degraded !== undefined) {

@@ -4,7 +4,7 @@ import type { RateLimitInfo } from './compat/express-rate-limit.ts';
 declare global {
   namespace Express {
     interface Request {
-      /** The numbers of the limit; undefined if the request was not limited. */
+      /** The state of the limit; undefined if the request was not limited. */
       rateLimit?: RateLimitInfo;
     }
   }

@@ -9,7 +9,7 @@ import type { RequestLimiter } from './request-limiter.ts';
 
 type Maybe<T> = T | Promise<T>;
 
-/** The known properties of the second argument. */
+/** The properties of the second argument that are read here. */
 export interface ServerEnv {
   readonly incoming?: IncomingMessage;
   readonly outgoing?: ServerResponse;
@@ -71,14 +71,15 @@ function addressIn(env: ServerEnv, request: Request): string | undefined {
   const server = env.server ?? env;
   const isBun = typeof server.requestIP === 'function';
   const found: unknown = isBun ? server.requestIP?.(request)?.address : env.remoteAddr?.hostname;
-  // A worker's bindings may have the same names with values of other types.
+  // A binding of a Cloudflare Worker may have one of these names and another type.
   return typeof found === 'string' ? found : undefined;
 }
 
 /**
- * Returns Node's response to `request`, on which headers can be set before the handler runs. So the
- * `Response` stays unchanged, for which @hono/node-server has a fast path. Returns undefined for a
- * request that the application made with `new Request`, because no client receives its response.
+ * Returns Node's response to `request`. Set headers on it before the handler runs, instead of on
+ * the handler's `Response`: @hono/node-server has a fast path for a `Response` without changes.
+ * Returns undefined for a request that the application created with `new Request`, because no
+ * client receives the response to it.
  */
 export function nodeResponse(
   { outgoing }: ServerEnv,

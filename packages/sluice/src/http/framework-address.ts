@@ -10,7 +10,10 @@ import { trustWarning } from './node-server.ts';
 const ADDRESS_BITS = 128;
 
 interface FrameworkRequest {
-  /** Express: the client is first, without the peer. Fastify: the peer first, the client last. */
+  /**
+   * The addresses of the client and the proxies. In Express, the client is first, and the peer of
+   * the socket is missing. In Fastify, the peer is first, and the client is last.
+   */
   readonly ips?: readonly string[];
   readonly socket?: { readonly remoteAddress?: string };
 }
@@ -49,7 +52,7 @@ export function expressAddress(onWarning: AddressOptions['onWarning']) {
  * Fastify does not trust the peer of the socket.
  */
 export function fastifyAddress(onWarning: AddressOptions['onWarning']) {
-  // Does not advise a number, with which recent versions of Fastify trust no proxy.
+  // Do not advise a number: recent versions of Fastify then trust no proxy.
   const advice = "the networks of the proxies, such as ['10.0.0.0/8']";
   const warn = trustWarning("Fastify's `trustProxy`", advice, onWarning);
   let isProbed = false;

@@ -5,7 +5,7 @@
  * rounded up, remaining is rounded down. Shadow limits are never shown.
  */
 import { type HeaderReport, type LimitReport, shownLimits, waitMs } from './header-report.ts';
-import { integer, quoted, seconds, windowSeconds } from './structured-fields.ts';
+import { quoteName, toInteger, toSeconds, toWindowSeconds } from './structured-fields.ts';
 
 /**
  * `draft` is draft-ietf-httpapi-ratelimit-headers-11. `draft-7` and `draft-6` are older versions
@@ -16,33 +16,34 @@ export type HeaderForm = 'draft' | 'draft-7' | 'draft-6' | 'legacy' | 'none';
 export type Header = readonly [name: string, value: string];
 
 /**
- * Returns the time until a limit admits more: the retry time of a violated limit, else the reset
- * time. In a denied response, the reset time may be after Retry-After, which the draft advises
- * against. So in a denied response, returns undefined for a limit that is not violated.
+ * Returns the wait to report for a limit: the retry time of a violated limit, else the reset time.
+ * Returns undefined for a concurrency limit. Also returns undefined for a limit that is not
+ * violated in a denied response: its reset time may be after Retry-After, which the draft advises
+ * against.
  */
-function untilMoreMs(limit: LimitReport, report: HeaderReport): number | undefined {
+function reportedWaitMs(limit: LimitReport, report: HeaderReport): number | undefined {
   if (limit.windowMs === 0) return undefined;
   if (!limit.allowed) return limit.retryAfterMs;
   return report.allowed ? limit.resetAfterMs : undefined;
 }
 
-/** Returns the limits that the older forms can express: those with a window. */
+/** Returns the limits with a window. The older forms cannot express concurrency limits. */
 const windowLimits = (report: HeaderReport): readonly LimitReport[] =>
   shownLimits(report).filter(({ windowMs }) => windowMs !== 0);
 
-function draft(report: HeaderReport): readonly Header[] {
+function draftHeaders(report: HeaderReport): readonly Header[] {
   const limits = shownLimits(report);
   // A structured field cannot be an empty list, so the header is omitted.
   if (limits.length === 0) return [];
   const policies = limits.map(({ policy, limit, windowMs }) => {
-    // A concurrency limit has the quota unit of the draft, and neither a window nor a reset.
-    const kind = windowMs === 0 ? ';qu="concurrent-requests"' : `;w=${windowSeconds(windowMs)}`;
-    return `${quoted(policy)};q=${integer(limit)}${kind}`;
+    // For a concurrency limit, the draft defines a quota unit. It has neither a window nor a reset.
+    const kind = windowMs === 0 ? ';qu="concurrent-requests"' : `;w=${toWindowSeconds(windowMs)}`;
+    return `${quoteName(policy)};q=${toInteger(limit)}${kind}`;
   });
   const current = limits.map((limit) => {
-    const ms = untilMoreMs(limit, report);
-    const until = ms === undefined ? '' : `;t=${seconds(ms)}`;
-    return `${quoted(limit.policy)};r=${integer(limit.remaining)}${until}`;
+    const ms = reportedWaitMs(limit, report);
+    const until = ms === undefined ? '' : `;t=${toSeconds(ms)}`;
+    return `${quoteName(limit.policy)};r=${toInteger(limit.remaining)}${until}`;
   });
   return [
     ['RateLimit-Policy', policies.join(', ')],
@@ -64,59 +65,63 @@ function decisiveLimit(report: HeaderReport): LimitReport | undefined {
   return limits.reduce((best, each) => (each.remaining < best.remaining ? each : best));
 }
 
-/** Returns the numbers of the decisive limit. If denied, the reset is never after Retry-After. */
+/**
+ * Returns the numbers of the limit that the older forms show, or undefined if there is none. In a
+ * denied response, `resetMs` is never longer than the wait of Retry-After.
+ */
 function decisiveNumbers(
   report: HeaderReport,
 ): { limit: number; remaining: number; resetMs: number } | undefined {
   const found = decisiveLimit(report);
   if (found === undefined) return undefined;
-  const resetMs = untilMoreMs(found, report) ?? report.retryAfterMs;
-  return { limit: integer(found.limit), remaining: integer(found.remaining), resetMs };
+  const resetMs = reportedWaitMs(found, report) ?? report.retryAfterMs;
+  return { limit: toInteger(found.limit), remaining: toInteger(found.remaining), resetMs };
 }
 
 /**
- * Returns the policies without names. The old drafts forbid two policies with the same quota. Of
- * such policies, only the one with the longest window is listed, which is the strictest.
+ * Returns the value of the older `RateLimit-Policy` header, which lists policies without their
+ * names: `100;w=60, 1000;w=3600`. The older drafts forbid two policies with the same quota. Of such
+ * policies, only the strictest is listed: the one with the longest window.
  */
-function namelessPolicies(report: HeaderReport): string {
+function olderPolicyHeader(report: HeaderReport): string {
   const windows = new Map<number, number>();
   for (const { limit, windowMs } of windowLimits(report)) {
-    const quota = integer(limit);
-    windows.set(quota, Math.max(windows.get(quota) ?? 0, windowSeconds(windowMs)));
+    const quota = toInteger(limit);
+    windows.set(quota, Math.max(windows.get(quota) ?? 0, toWindowSeconds(windowMs)));
   }
   return [...windows].map(([quota, window]) => `${quota};w=${window}`).join(', ');
 }
 
-function draft7(report: HeaderReport): readonly Header[] {
+function draft7Headers(report: HeaderReport): readonly Header[] {
   const found = decisiveNumbers(report);
   if (found === undefined) return [];
   const { limit, remaining, resetMs } = found;
   return [
-    ['RateLimit-Policy', namelessPolicies(report)],
-    ['RateLimit', `limit=${limit}, remaining=${remaining}, reset=${seconds(resetMs)}`],
+    ['RateLimit-Policy', olderPolicyHeader(report)],
+    ['RateLimit', `limit=${limit}, remaining=${remaining}, reset=${toSeconds(resetMs)}`],
   ];
 }
 
-function draft6(report: HeaderReport): readonly Header[] {
+function draft6Headers(report: HeaderReport): readonly Header[] {
   const found = decisiveNumbers(report);
   if (found === undefined) return [];
   return [
-    ['RateLimit-Policy', namelessPolicies(report)],
+    ['RateLimit-Policy', olderPolicyHeader(report)],
     ['RateLimit-Limit', String(found.limit)],
     ['RateLimit-Remaining', String(found.remaining)],
-    ['RateLimit-Reset', String(seconds(found.resetMs))],
+    ['RateLimit-Reset', String(toSeconds(found.resetMs))],
   ];
 }
 
 /** Returns the headers that GitHub sends. The reset is a time in seconds since the epoch. */
-function legacy(report: HeaderReport): readonly Header[] {
+function legacyHeaders(report: HeaderReport): readonly Header[] {
   const found = decisiveNumbers(report);
   if (found === undefined) return [];
   const resetMs = report.atMs + Math.max(found.resetMs, 0);
   return [
     ['X-RateLimit-Limit', String(found.limit)],
     ['X-RateLimit-Remaining', String(found.remaining)],
-    ['X-RateLimit-Reset', String(seconds(resetMs))],
+    ['X-RateLimit-Reset', String(toSeconds(resetMs))],
   ];
 }
 
@@ -124,20 +129,21 @@ function legacy(report: HeaderReport): readonly Header[] {
 export const headerForms: Readonly<
   Record<HeaderForm, (report: HeaderReport) => readonly Header[]>
 > = {
-  draft,
-  'draft-7': draft7,
-  'draft-6': draft6,
-  legacy,
+  draft: draftHeaders,
+  'draft-7': draft7Headers,
+  'draft-6': draft6Headers,
+  legacy: legacyHeaders,
   none: () => [],
 };
 
 /**
- * Returns the `Retry-After` header of a denied response, in whole seconds, rounded up. It is at
- * least 1, because with 0 clients would retry in a loop. Every form except `none` has this header.
+ * Returns the `Retry-After` header of a denied response, in whole seconds, rounded up. The value is
+ * at least 1, because with 0 clients would retry in a loop. Returns undefined if the request was
+ * admitted, or if the form is `none`.
  */
 export function retryAfter(report: HeaderReport, form: HeaderForm = 'draft'): Header | undefined {
   if (report.allowed || form === 'none') return undefined;
-  return retryAfterHeader(seconds(waitMs(report)));
+  return retryAfterHeader(toSeconds(waitMs(report)));
 }
 
 export function retryAfterHeader(waitSeconds: number): Header {

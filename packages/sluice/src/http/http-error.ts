@@ -17,7 +17,7 @@ export function statusOf(error: unknown): number | undefined {
   return error instanceof SluiceError ? STATUSES[error.code] : undefined;
 }
 
-/** Returns the response to an error, for platforms that do not read the status of errors. */
+/** Returns the response for an error, for frameworks that do not use the `status` of errors. */
 export function errorRejection(error: unknown): Rejection | undefined {
   const status = statusOf(error);
   if (status === undefined) return undefined;

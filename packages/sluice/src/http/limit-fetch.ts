@@ -1,6 +1,6 @@
 /**
- * A rate-limited `fetch` for calling an API: consumes a limit before each call, waits for capacity,
- * and honours the API's own `Retry-After` and rate-limit headers.
+ * A rate-limited `fetch` for calling an API: charges a limit before each call, waits for capacity,
+ * and obeys the API's own `Retry-After` and rate-limit headers.
  */
 import type { Limiter, Policies } from '../api.ts';
 import { type Clock, sleep, systemClock } from '../clock.ts';
@@ -16,19 +16,19 @@ type Init = Parameters<Fetch>[1];
 
 export interface LimitFetchOptions {
   /**
-   * The limiter's policy to consume. Required.
+   * The limiter's policy to charge. Required.
    *
    * @example policy: 'quota'
    */
   readonly policy: string;
   /**
-   * The key to consume. Default: the host of the URL.
+   * The key to charge. Default: the host of the URL.
    *
    * @example key: 'tenant-1'
    */
   readonly key?: Key | ((input: Input, init: Init) => Key | Promise<Key>);
   /**
-   * The cost of a call. Default 1. A call of cost 0 consumes nothing.
+   * The cost of a call. Default 1. A call of cost 0 is not charged.
    *
    * @example cost: (input, init) => (init?.method === 'POST' ? 5 : 1)
    */
@@ -54,7 +54,7 @@ const UNAVAILABLE = 503;
 /** Maximum number of keys with a pause. Above it, the oldest pause is evicted. */
 const MAX_PAUSES = 10_000;
 
-/** Pauses that responses of the API request: when calls may resume, by key. */
+/** Stores for each key when calls may be sent again, if a response of the API requires a pause. */
 class Pauses {
   readonly #clock: Clock;
   readonly #untilMs = new Map<string, number>();
@@ -96,7 +96,7 @@ const signalOf = (input: Input, init: Init): AbortSignal | undefined =>
   init?.signal ?? (input instanceof Request ? input.signal : undefined);
 
 /**
- * Returns a `fetch` that consumes a limit before each call.
+ * Returns a `fetch` that charges a limit before each call.
  *
  *     const limited = limitFetch(fetch, limiter, { policy: 'quota', maxWaitMs: 5000 });
  *     const response = await limited('https://api.example.com/items');
@@ -119,14 +119,14 @@ export function limitFetch<P extends Policies>(
     const signal = signalOf(input, init);
     const startMs = systemClock.now();
     const pauseMs = pauses.waitMs(name);
-    if (pauseMs > maxWaitMs) return denied(pauseMs, onDenied);
+    if (pauseMs > maxWaitMs) return denialResponse(pauseMs, onDenied);
     if (pauseMs > 0) await sleep(systemClock, pauseMs, signal);
     const callCost = typeof cost === 'function' ? await cost(input, init) : cost;
     const remainingMs = Math.max(maxWaitMs - (systemClock.now() - startMs), 0);
     const waiting = { cost: callCost, maxWaitMs: remainingMs, ...(signal && { signal }) };
     if (callCost !== 0) {
       const decision: Decision = await limiter.acquire(policy, limitKey, waiting as never);
-      if (!decision.allowed) return denied(decision.retryAfterMs, onDenied);
+      if (!decision.allowed) return denialResponse(decision.retryAfterMs, onDenied);
     }
     const response = await fetch(input, init);
     pauses.update(name, response);
@@ -134,8 +134,8 @@ export function limitFetch<P extends Policies>(
   };
 }
 
-/** Returns a 429 response, or throws, see `onDenied`. */
-function denied(waitMs: number, onDenied: 'respond' | 'throw'): Response {
+/** Returns a 429 response. Throws instead if `onDenied` is `throw`. */
+function denialResponse(waitMs: number, onDenied: 'respond' | 'throw'): Response {
   if (onDenied === 'throw') {
     const what = 'a call within the limit';
     const error = expected('ERR_RATE_LIMITED', what, `a call that has to wait ${waitMs} ms`);

@@ -52,7 +52,7 @@ export class NodeRequestInfo<R> implements RequestInfo<R> {
   }
 }
 
-/** Returns a function that emits one warning: `setting` trusts every proxy. Set it to `advice`. */
+/** Returns a function that warns once: `setting` trusts every proxy, and should be `advice`. */
 export function trustWarning(
   setting: string,
   advice: string,

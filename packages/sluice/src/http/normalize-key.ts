@@ -39,15 +39,16 @@ const rotate = (word: number, bits: number): number => (word >>> bits) | (word <
  * surrogates.
  */
 export function sha256(text: string): string {
-  const bytes = padded(text);
+  const bytes = padText(text);
   const state = Int32Array.from(INITIAL_STATE);
   const words = new Int32Array(ROUNDS);
-  for (let from = 0; from < bytes.byteLength; from += BLOCK_BYTES) mix(state, words, bytes, from);
+  for (let from = 0; from < bytes.byteLength; from += BLOCK_BYTES)
+    addBlock(state, words, bytes, from);
   return Array.from(state, (word) => (word >>> 0).toString(16).padStart(8, '0')).join('');
 }
 
 /** Returns the text, a one bit, zeros and the length in bits, padded to whole blocks. */
-function padded(text: string): DataView {
+function padText(text: string): DataView {
   const length = 2 * text.length;
   const blocks = Math.ceil((length + 9) / BLOCK_BYTES);
   const bytes = new DataView(new ArrayBuffer(blocks * BLOCK_BYTES));
@@ -60,10 +61,10 @@ function padded(text: string): DataView {
 }
 
 /** Adds one block of the text to the state of the hash. */
-function mix(state: Int32Array, words: Int32Array, bytes: DataView, from: number): void {
+function addBlock(state: Int32Array, words: Int32Array, bytes: DataView, from: number): void {
   let [a, b, c, d, e, f, g, h] = state;
   for (let round = 0; round < ROUNDS; round++) {
-    words[round] = round < 16 ? bytes.getInt32(from + 4 * round) : scheduled(words, round);
+    words[round] = round < 16 ? bytes.getInt32(from + 4 * round) : scheduleWord(words, round);
     const choice = (e & f) ^ (~e & g);
     const one =
       h + (rotate(e, 6) ^ rotate(e, 11) ^ rotate(e, 25)) + choice + ROUND_CONSTANTS[round];
@@ -75,7 +76,7 @@ function mix(state: Int32Array, words: Int32Array, bytes: DataView, from: number
   for (const [place, word] of [a, b, c, d, e, f, g, h].entries()) state[place] += word;
 }
 
-function scheduled(words: Int32Array, round: number): number {
+function scheduleWord(words: Int32Array, round: number): number {
   const [early, late] = [words[round - 15], words[round - 2]];
   const first = rotate(early, 7) ^ rotate(early, 18) ^ (early >>> 3);
   const second = rotate(late, 17) ^ rotate(late, 19) ^ (late >>> 10);

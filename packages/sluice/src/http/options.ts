@@ -95,14 +95,14 @@ export interface ConcurrencyLimit<R>
   extends Pick<RequestLimit<R>, 'name' | 'key' | 'cost' | 'shadow'> {
   /**
    * Requests, or cost, handled at the same time: from the request to the end of its response.
-   * Beside `limit`, both apply. Default: unlimited.
+   * If `limit` is set too, both limits apply. Default: unlimited.
    *
    * @example concurrency: 50
    */
   readonly concurrency: number;
   /**
-   * How long a request counts if its process dies. It is renewed while the response lasts.
-   * Default `'30s'`.
+   * How long a request counts if its process dies. The lease is renewed until the response has
+   * ended. Default `'30s'`.
    *
    * @example lease: '1m'
    */
@@ -154,8 +154,8 @@ export interface RequestOptions<R>
    */
   readonly limits?: readonly (RequestLimit<R> | ConcurrencyLimit<R> | PolicyLimit<R>)[];
   /**
-   * A limiter to use, whose policies and store replace `limit`, `window`, `store` and the like.
-   * Set `policy`, or `limits` with a `policy` in each. Default: a new limiter.
+   * An existing limiter, whose policies and store are used instead of `limit`, `window`, `store`
+   * and similar options. Set `policy`, or `limits` with a `policy` in each. Default: a new limiter.
    *
    * @example
    * const limiter = createLimiter({ policies: { perMinute: '100/1m' }, store });
@@ -182,14 +182,14 @@ export interface RequestOptions<R>
    */
   readonly skip?: (request: R) => Maybe<boolean>;
   /**
-   * Addresses and networks that always pass and are not counted. Default: none. Takes precedence
-   * over `deny`.
+   * Addresses and networks whose requests always pass and are not counted. Default: none. Takes
+   * precedence over `deny`.
    *
    * @example allow: ['10.0.0.0/8', '::1']
    */
   readonly allow?: readonly string[];
   /**
-   * Addresses and networks that always get 403. Default: none.
+   * Addresses and networks whose requests are always denied with status 403. Default: none.
    *
    * @example deny: ['203.0.113.0/24']
    */

@@ -7,7 +7,7 @@
  */
 import { isInteger, isRecord } from '../errors.ts';
 import type { HeaderForm } from './headers.ts';
-import { wireName } from './structured-fields.ts';
+import { encodeName } from './structured-fields.ts';
 
 export interface ParsedPolicy {
   readonly name?: string;
@@ -73,13 +73,13 @@ const field = <N extends string, T>(name: N, value: T | undefined) =>
 // --- Structured fields (RFC 9651): lists and dictionaries of items ---
 
 /** A string, an integer, or null for an item of another type. */
-type Bare = string | number | null;
+type BareItem = string | number | null;
 
 interface Member {
   /** The key in a dictionary; empty in a list. */
   readonly key: string;
-  readonly value: Bare;
-  readonly parameters: ReadonlyMap<string, Bare>;
+  readonly value: BareItem;
+  readonly parameters: ReadonlyMap<string, BareItem>;
 }
 
 interface Cursor {
@@ -111,7 +111,7 @@ function take(cursor: Cursor, pattern: RegExp): string | undefined {
   return found;
 }
 
-function percentDecoded(text: string): string | undefined {
+function percentDecode(text: string): string | undefined {
   try {
     return decodeURIComponent(text);
   } catch {
@@ -119,7 +119,7 @@ function percentDecoded(text: string): string | undefined {
   }
 }
 
-function takeBare(cursor: Cursor): Bare | undefined {
+function takeBareItem(cursor: Cursor): BareItem | undefined {
   const text = take(cursor, STRING);
   if (text !== undefined) return text.slice(1, -1).replace(/\\(.)/g, '$1');
   const integer = take(cursor, INTEGER);
@@ -127,16 +127,16 @@ function takeBare(cursor: Cursor): Bare | undefined {
   if (integer !== undefined) return Number(integer) + 0;
   const display = take(cursor, DISPLAY);
   if (display !== undefined) {
-    return percentDecoded(display.slice(2, -1)) === undefined ? undefined : null;
+    return percentDecode(display.slice(2, -1)) === undefined ? undefined : null;
   }
   return OTHERS.some((pattern) => take(cursor, pattern) !== undefined) ? null : undefined;
 }
 
-function takeParameters(cursor: Cursor): Map<string, Bare> | undefined {
-  const parameters = new Map<string, Bare>();
+function takeParameters(cursor: Cursor): Map<string, BareItem> | undefined {
+  const parameters = new Map<string, BareItem>();
   while (take(cursor, SEMICOLON) !== undefined) {
     const key = take(cursor, KEY);
-    const value = take(cursor, EQUALS) === undefined ? null : takeBare(cursor);
+    const value = take(cursor, EQUALS) === undefined ? null : takeBareItem(cursor);
     if (key === undefined || value === undefined) return undefined;
     parameters.set(key, value);
   }
@@ -152,7 +152,7 @@ function membersOf(text: string | undefined, kind: 'list' | 'dictionary'): Membe
   do {
     const key = kind === 'list' ? '' : take(cursor, KEY);
     const isFlag = kind === 'dictionary' && take(cursor, EQUALS) === undefined;
-    const value = isFlag ? null : takeBare(cursor);
+    const value = isFlag ? null : takeBareItem(cursor);
     if (key === undefined || value === undefined) return undefined;
     const parameters = takeParameters(cursor);
     if (parameters === undefined) return undefined;
@@ -164,7 +164,7 @@ function membersOf(text: string | undefined, kind: 'list' | 'dictionary'): Membe
 // --- The forms. Each function returns undefined if the header is missing or malformed. ---
 
 /** Maps all members. Returns undefined if any member is mapped to undefined. */
-function every<T>(
+function mapEvery<T>(
   members: readonly Member[] | undefined,
   map: (member: Member) => T | undefined,
 ): T[] | undefined {
@@ -173,21 +173,21 @@ function every<T>(
 }
 
 /** Returns an optional parameter, or false if it is not an integer of at least `least`. */
-function optional(value: Bare | undefined, least: number): number | undefined | false {
+function optionalInteger(value: BareItem | undefined, least: number): number | undefined | false {
   return value === undefined || isInteger(value, least) ? value : false;
 }
 
-/** Reverses `wireName`. A name that `wireName` cannot have produced is returned unchanged. */
+/** Reverses `encodeName`. A name that `encodeName` cannot have produced is returned unchanged. */
 function nameOf(wire: string): string {
-  const name = percentDecoded(wire);
-  return name !== undefined && wireName(name) === wire ? name : wire;
+  const name = percentDecode(wire);
+  return name !== undefined && encodeName(name) === wire ? name : wire;
 }
 
 /** Parses a policy: `"burst";q=100;w=60` from draft 8 on, `100;w=60` in earlier drafts. */
 function policyOf({ value, parameters }: Member): ParsedPolicy | undefined {
   const named = typeof value === 'string';
   const limit = named ? parameters.get('q') : value;
-  const windowS = optional(parameters.get('w'), 1);
+  const windowS = optionalInteger(parameters.get('w'), 1);
   if (!isInteger(limit, 0) || windowS === false) return undefined;
   const windowMs = windowS === undefined ? undefined : inMs(windowS);
   return {
@@ -200,7 +200,7 @@ function policyOf({ value, parameters }: Member): ParsedPolicy | undefined {
 /** Parses a limit of the current draft: `"burst";r=50;t=30`. */
 function draftLimitOf({ value, parameters }: Member): ParsedLimit | undefined {
   const remaining = parameters.get('r');
-  const untilS = optional(parameters.get('t'), 0);
+  const untilS = optionalInteger(parameters.get('t'), 0);
   if (typeof value !== 'string' || !isInteger(remaining, 0) || untilS === false) return undefined;
   const resetAfterMs = untilS === undefined ? undefined : inMs(untilS);
   return { name: nameOf(value), remaining, ...field('resetAfterMs', resetAfterMs) };
@@ -213,17 +213,17 @@ function draft7Limits(text: string | undefined): ParsedLimit[] | undefined {
   const values = new Map(members.map(({ key, value }) => [key, value]));
   const limit = values.get('limit');
   const resetS = values.get('reset');
-  const remaining = optional(values.get('remaining'), 0);
+  const remaining = optionalInteger(values.get('remaining'), 0);
   if (!isInteger(limit, 0) || !isInteger(resetS, 0) || remaining === false) return undefined;
   return remaining === undefined ? [] : [{ limit, remaining, resetAfterMs: inMs(resetS) }];
 }
 
 function draft6Limits(read: Reader): ParsedLimit[] | undefined {
   const integers = (name: string): number[] =>
-    every(membersOf(read(name), 'list'), ({ value }) =>
+    mapEvery(membersOf(read(name), 'list'), ({ value }) =>
       isInteger(value, 0) ? value : undefined,
     ) ?? [];
-  // If two servers have added the header, it has two values, and neither is used.
+  // Two servers may have added the header. It then has two values, and neither is used.
   const only = (name: string): number | undefined => {
     const [first, second] = integers(name);
     return second === undefined ? first : undefined;
@@ -342,13 +342,13 @@ function readerOf(headers: unknown): Reader {
   return (name) => lineOf(byName.get(name));
 }
 
-/** Returns the limits in the newest form that is present. */
+/** Returns the limits of the newest form that the response has. */
 function currentOf(
   read: Reader,
   nowMs: number | undefined,
 ): { form: HeaderForm; limits: readonly ParsedLimit[] } {
   const text = read('ratelimit');
-  const draft = every(membersOf(text, 'list'), draftLimitOf);
+  const draft = mapEvery(membersOf(text, 'list'), draftLimitOf);
   if (draft !== undefined) return { form: 'draft', limits: draft };
   const draft7 = draft7Limits(text);
   if (draft7 !== undefined) return { form: 'draft-7', limits: draft7 };
@@ -369,7 +369,7 @@ export function parseRateLimit(
   const read = readerOf(headers);
   const nowMs = Number.isFinite(time) ? time : undefined;
   const { form, limits } = currentOf(read, nowMs);
-  const policies = every(membersOf(read('ratelimit-policy'), 'list'), policyOf) ?? [];
+  const policies = mapEvery(membersOf(read('ratelimit-policy'), 'list'), policyOf) ?? [];
   const formOfPolicies = policies[0]?.name === undefined ? 'draft-7' : 'draft';
   return {
     policies,

@@ -14,8 +14,8 @@ import { normalizeKey } from './normalize-key.ts';
 import type { KeySource, ResolvedLimit, ResolvedOptions } from './options.ts';
 import type { RequestInfo } from './request-decision.ts';
 
-/** A decision, and the limits by policy that functions returned for the request. */
-export interface Checked {
+/** A decision, and by policy the limits that `limit` functions returned for the request. */
+export interface CheckOutcome {
   readonly decision: Decision;
   readonly dynamicLimits: ReadonlyMap<string, number>;
 }
@@ -38,7 +38,7 @@ export class RequestChecks<R> {
   readonly windowsMs: ReadonlyMap<string, number>;
   readonly #clients: ClientKeys;
   readonly #onFailure: ResolvedOptions<R>['onFailure'];
-  /** Dynamic limits of the current call. The limiter reads them before its first await. */
+  /** The limits that functions returned for the current call. The limiter reads them at once. */
   #dynamicLimits = NO_DYNAMIC_LIMITS;
 
   constructor(options: ResolvedOptions<R>, clients: ClientKeys) {
@@ -59,7 +59,7 @@ export class RequestChecks<R> {
 
   #ownLimiter({ limits, store }: ResolvedOptions<R>): LimiterCore {
     const policies = Object.fromEntries(limits.map((each) => [each.name, this.#policyOf(each)]));
-    const given = store === undefined ? {} : { store: guarded(store) };
+    const given = store === undefined ? {} : { store: withDefaultFailurePolicy(store) };
     return createLimiter({ policies, ...given }) as unknown as LimiterCore;
   }
 
@@ -94,7 +94,7 @@ export class RequestChecks<R> {
     }));
   }
 
-  async check(limits: readonly ResolvedLimit<R>[], info: RequestInfo<R>): Promise<Checked> {
+  async check(limits: readonly ResolvedLimit<R>[], info: RequestInfo<R>): Promise<CheckOutcome> {
     const { request } = info;
     const checks: Check[] = [];
     const dynamicLimits = new Map<string, number>();
@@ -121,7 +121,10 @@ export class RequestChecks<R> {
     return { decision: withFreeLimits(decision, peeked, checks), dynamicLimits };
   }
 
-  #charge(checks: readonly Check[], dynamicLimits: Checked['dynamicLimits']): Promise<Decision> {
+  #charge(
+    checks: readonly Check[],
+    dynamicLimits: CheckOutcome['dynamicLimits'],
+  ): Promise<Decision> {
     const onFailure = this.#onFailure;
     const [{ policy, key, cost }] = checks;
     // There is no `await` until the limiter reads the limits, so no other request replaces them.
@@ -132,7 +135,7 @@ export class RequestChecks<R> {
   }
 
   /** Renews the holds of admitted checks until the returned function releases them. */
-  keep(checked: readonly Checked[]): () => void {
+  keep(checked: readonly CheckOutcome[]): () => void {
     const limiter = this.limiter as unknown as LimiterCore;
     const releases = checked.map(({ decision, dynamicLimits }) => {
       if (decision.receipt === undefined) return () => {};
@@ -145,7 +148,7 @@ export class RequestChecks<R> {
   }
 
   /** Adjusts the cost of earlier checks to `cost`. */
-  async settle(checked: readonly Checked[], cost: number): Promise<void> {
+  async settle(checked: readonly CheckOutcome[], cost: number): Promise<void> {
     for (const { decision, dynamicLimits } of checked) {
       if (decision.receipt === undefined) continue;
       this.#dynamicLimits = dynamicLimits;
@@ -167,6 +170,7 @@ export class RequestChecks<R> {
   }
 }
 
+/** Whether the synchronous check can decide a limit: it is enforced and has no function. */
 function isStatic<R>({ limit, key, cost, shadow }: ResolvedLimit<R>): boolean {
   if (shadow || limit === 0 || cost === 0) return false;
   return ![limit, key, cost].some((each) => typeof each === 'function');
@@ -200,8 +204,8 @@ function withFreeLimits(
   return { ...peeked, ...decision, ...joint, limits, allowed, retryAfterMs, receipt } as Decision;
 }
 
-/** Adds the failure policy to a store that can fail and has none. */
-function guarded(store: Store): Store {
+/** Adds failure handling to a store that can fail and has none. */
+function withDefaultFailurePolicy(store: Store): Store {
   if ('decideSync' in store || 'breaker' in store) return store;
   return withFailurePolicy(store);
 }

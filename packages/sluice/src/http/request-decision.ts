@@ -19,13 +19,14 @@ export interface RequestDecision<R> {
   readonly headers: readonly Header[];
   /** The response to send if the request does not pass. */
   readonly rejection: Rejection | undefined;
-  /** The decision of the enforced limits; undefined if the request was skipped or listed. */
+  /** The decision of the enforced limits; undefined if `skip`, `allow` or `deny` applied. */
   readonly decision: Decision | undefined;
   /** The decisions of the shadow limits. */
   readonly shadow: readonly Decision[];
   /**
    * Adjusts the charge to the outcome, and releases the holds of concurrency limits unless
-   * `isStreaming`; call it when the response has ended. Undefined if there is nothing to adjust.
+   * `isStreaming` is set. Call this when the response has ended. Undefined if there is nothing to
+   * adjust.
    */
   readonly settle: ((outcome: ResponseOutcome<R>, isStreaming?: boolean) => void) | undefined;
   /** Releases the holds of concurrency limits. Undefined if there are none. */

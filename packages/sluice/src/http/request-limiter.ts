@@ -7,10 +7,10 @@ import { type ClientKeys, clientKeys } from './client-address.ts';
 import { DecisionOutput } from './decision-output.ts';
 import type { ResolvedLimit, ResolvedOptions, ResponseOutcome } from './options.ts';
 import type { Rejection } from './rejection.ts';
-import { type Checked, NO_DYNAMIC_LIMITS, RequestChecks } from './request-checks.ts';
+import { type CheckOutcome, NO_DYNAMIC_LIMITS, RequestChecks } from './request-checks.ts';
 import type { RequestDecision, RequestInfo } from './request-decision.ts';
 
-const NONE: readonly Checked[] = [];
+const NONE: readonly CheckOutcome[] = [];
 const NO_SHADOW: readonly Decision[] = [];
 
 const PASSES: RequestDecision<unknown> = {
@@ -36,7 +36,7 @@ type Listener<R> = (decision: Decision, request: R) => void;
 type OnWarning = (warning: Warning) => void;
 
 /** Returns a function that reports the first error of the callback `name`. */
-function reporter(name: string, onWarning: OnWarning): (error: unknown) => void {
+function errorReporter(name: string, onWarning: OnWarning): (error: unknown) => void {
   const warn = warnOnError(onWarning);
   let hasWarned = false;
   return (error) => {
@@ -53,7 +53,7 @@ function guardedListener<R>(
   listener: Listener<R>,
   onWarning: OnWarning,
 ): Listener<R> {
-  const report = reporter(name, onWarning);
+  const report = errorReporter(name, onWarning);
   const call = async (decision: Decision, request: R): Promise<void> => {
     try {
       await listener(decision, request);
@@ -68,7 +68,7 @@ export class RequestLimiter<R> {
   readonly limiter: Limiter<Policies>;
   /** The window of each limit, by name. */
   readonly windowsMs: ReadonlyMap<string, number>;
-  /** Whether decisions may have `settle`, for which an adapter has to observe responses. */
+  /** Whether decisions may have `settle`, which an adapter calls when the response has ended. */
   readonly settles: boolean;
   /**
    * Decides a request. Returns a promise only if the store is asynchronous or an option is a
@@ -86,8 +86,8 @@ export class RequestLimiter<R> {
   readonly #output: DecisionOutput;
   readonly #onDecision: Listener<R> | undefined;
   readonly #onShadow: Listener<R> | undefined;
-  /** Whether a limit is on requests that are handled at the same time. */
-  readonly #holds: boolean;
+  /** Whether at least one of the limits is a concurrency limit. */
+  readonly #hasConcurrencyLimit: boolean;
   readonly #onSettleError: (error: unknown) => void;
 
   constructor(options: ResolvedOptions<R>) {
@@ -103,12 +103,13 @@ export class RequestLimiter<R> {
     this.#onDecision = onDecision && guardedListener('onDecision', onDecision, onWarning);
     this.#onShadow = onShadow && guardedListener('onShadow', onShadow, onWarning);
     const callbacks = options.succeeded === undefined ? 'settle' : 'requestWasSuccessful or settle';
-    this.#onSettleError = reporter(callbacks, onWarning);
+    this.#onSettleError = errorReporter(callbacks, onWarning);
     this.#checks = new RequestChecks(options, this.#clients);
     const { limiter, concurrency } = this.#checks;
     this.limiter = limiter;
-    this.#holds = concurrency.size > 0;
-    this.settles = this.#holds || options.count !== 'all' || options.settle !== undefined;
+    this.#hasConcurrencyLimit = concurrency.size > 0;
+    this.settles =
+      this.#hasConcurrencyLimit || options.count !== 'all' || options.settle !== undefined;
     this.windowsMs = this.#checks.windowsMs;
     const windows = this.#enforced.map(({ name }): [string, number] => [
       name,
@@ -121,7 +122,7 @@ export class RequestLimiter<R> {
   }
 
   #decideSync(info: RequestInfo<R>): RequestDecision<R> {
-    const listed = this.#hasLists ? this.#listed(info) : undefined;
+    const listed = this.#hasLists ? this.#decideByLists(info) : undefined;
     if (listed !== undefined) return listed;
     const decision = this.#checks.checkSync(this.#enforced, info);
     if (this.#onDecision !== undefined) this.#onDecision(decision, info.request);
@@ -131,13 +132,13 @@ export class RequestLimiter<R> {
 
   async #decideAsync(info: RequestInfo<R>): Promise<RequestDecision<R>> {
     if (await this.#options.skip?.(info.request)) return PASSES;
-    const listed = this.#hasLists ? this.#listed(info) : undefined;
+    const listed = this.#hasLists ? this.#decideByLists(info) : undefined;
     if (listed !== undefined) return listed;
     const isEnforced = this.#enforced.length > 0;
     const enforced = isEnforced ? [await this.#checks.check(this.#enforced, info)] : NONE;
     const decision = enforced[0]?.decision;
     if (decision !== undefined) this.#onDecision?.(decision, info.request);
-    // Denied requests are not counted by shadow limits.
+    // Shadow limits do not count requests that an enforced limit denied.
     const shadow = decision?.allowed === false ? NONE : await this.#checkShadow(info);
     return this.#result(
       decision,
@@ -147,7 +148,7 @@ export class RequestLimiter<R> {
   }
 
   /** Returns the decision for a client in `allow` or `deny`, or undefined if it is in neither. */
-  #listed(info: RequestInfo<R>): RequestDecision<R> | undefined {
+  #decideByLists(info: RequestInfo<R>): RequestDecision<R> | undefined {
     const address = this.#clients.addressOf(info);
     if (address === undefined) return undefined;
     if (contains(this.#allow, address)) return PASSES;
@@ -156,8 +157,8 @@ export class RequestLimiter<R> {
   }
 
   /** Checks each shadow limit by itself. An error in one must not affect the request. */
-  async #checkShadow(info: RequestInfo<R>): Promise<readonly Checked[]> {
-    const all: Checked[] = [];
+  async #checkShadow(info: RequestInfo<R>): Promise<readonly CheckOutcome[]> {
+    const all: CheckOutcome[] = [];
     for (const limit of this.#shadow) {
       const checked = await this.#checks.check([limit], info).catch(() => undefined);
       if (checked === undefined) continue;
@@ -169,11 +170,11 @@ export class RequestLimiter<R> {
 
   #result(
     decision: Decision | undefined,
-    checked: readonly Checked[],
+    checked: readonly CheckOutcome[],
     shadow: readonly Decision[],
   ): RequestDecision<R> {
     const passes = decision === undefined || decision.allowed;
-    const release = passes && this.#holds ? this.#checks.keep(checked) : undefined;
+    const release = passes && this.#hasConcurrencyLimit ? this.#checks.keep(checked) : undefined;
     return {
       passes,
       headers: decision === undefined ? [] : this.#output.headers(decision),
@@ -186,17 +187,17 @@ export class RequestLimiter<R> {
   }
 
   #settlement(
-    checked: readonly Checked[],
+    checked: readonly CheckOutcome[],
     release: (() => void) | undefined,
   ): NonNullable<RequestDecision<R>['settle']> {
     return (outcome, isStreaming) => {
       if (!isStreaming) release?.();
-      // The response has been sent, so a failure of the store can no longer be reported.
+      // The response has been sent, so a failure of the store can no longer change it.
       this.#settle(checked, outcome).catch(() => {});
     };
   }
 
-  async #settle(checked: readonly Checked[], outcome: ResponseOutcome<R>): Promise<void> {
+  async #settle(checked: readonly CheckOutcome[], outcome: ResponseOutcome<R>): Promise<void> {
     const cost = await this.#actualCost(outcome);
     if (cost !== undefined) await this.#checks.settle(checked, cost);
   }

@@ -172,7 +172,7 @@ function resolveUse<R>(
 /** Resolves the limits of `options`: the entries of `limits`, or the single limit. */
 function resolveLimits<R>(options: RequestOptions<R>): readonly ResolvedLimit<R>[] {
   const { limiter, limits, shadow: isShadow = false } = options;
-  const own = limiter ? [picked(options, POLICY_LIMIT_FIELDS)] : ownLimits(options);
+  const own = limiter ? [pick(options, POLICY_LIMIT_FIELDS)] : ownLimits(options);
   const first = limiter ? '' : defaultName(options.store);
   const entries = (limits ?? own) as readonly { shadow?: boolean; key?: KeySource<R> }[];
   const resolved = entries.map((each, index) => {
@@ -191,18 +191,18 @@ function resolveLimits<R>(options: RequestOptions<R>): readonly ResolvedLimit<R>
 function ownLimits<R>(options: RequestOptions<R>): object[] {
   const { limit, concurrency, name } = options;
   if (concurrency === undefined) {
-    return [{ ...picked(options, POLICY_FIELDS), ...picked(options, ['lease']), limit }];
+    return [{ ...pick(options, POLICY_FIELDS), ...pick(options, ['lease']), limit }];
   }
-  const held = picked(options, [...CONCURRENCY_FIELDS, 'key']);
-  // The cost is that of the window. A request is held once.
+  const held = pick(options, [...CONCURRENCY_FIELDS, 'key']);
+  // The option `cost` applies to the window limit. In the concurrency limit, a request costs 1.
   if (limit !== undefined) {
     const second = name === undefined ? held : { ...held, name: `${name}-concurrency` };
-    return [{ ...picked(options, POLICY_FIELDS), limit }, second];
+    return [{ ...pick(options, POLICY_FIELDS), limit }, second];
   }
-  return [{ ...picked(options, POLICY_FIELDS), ...held }];
+  return [{ ...pick(options, POLICY_FIELDS), ...held }];
 }
 
-function picked<T extends object, K extends keyof T>(from: T, names: readonly K[]): Pick<T, K> {
+function pick<T extends object, K extends keyof T>(from: T, names: readonly K[]): Pick<T, K> {
   const present = names.filter((name) => from[name] !== undefined);
   return Object.fromEntries(present.map((name) => [name, from[name]])) as Pick<T, K>;
 }
@@ -228,7 +228,7 @@ export function resolveOptions<R>(
   if (limits !== undefined) checkLimits(given, limits);
   return {
     limits: resolveLimits(options),
-    address: picked<AddressOptions, keyof AddressOptions>(options, ADDRESS_FIELDS),
+    address: pick<AddressOptions, keyof AddressOptions>(options, ADDRESS_FIELDS),
     store,
     limiter: limiter as unknown as LimiterCore | undefined,
     onFailure: checkAction(options.onFailure),
@@ -261,7 +261,7 @@ export function validateShared(options: object, adapterFields: readonly string[]
 }
 
 /** Returns the shared options for a route with its own limit: all except the shared limit. */
-export function inherited<T extends object>(shared: T, own: object): Partial<T> {
+export function inheritedOptions<T extends object>(shared: T, own: object): Partial<T> {
   const excluded = ['limit', 'limits', 'max', 'window', 'windowMs', 'name', 'identifier', 'policy'];
   excluded.push(...CONCURRENCY_FIELDS);
   excluded.push(...(usesLimiter(own) ? REPLACED_FIELDS : ['limiter']));

@@ -1,28 +1,28 @@
-/** Values of structured fields (RFC 9651), which the IETF rate-limit headers consist of. */
+/** Formats values of structured fields (RFC 9651), the syntax of the IETF rate-limit headers. */
 
 /** The largest integer of a structured field: 15 digits. */
 const MAX_INTEGER = 999_999_999_999_999;
 
 /** Rounds down to an integer that a structured field can hold. NaN becomes 0. */
-export function integer(value: number): number {
+export function toInteger(value: number): number {
   return value > 0 ? Math.min(Math.floor(value), MAX_INTEGER) : 0;
 }
 
 /** Converts ms to whole seconds, rounded up. Exact for every safe integer. */
-export function seconds(ms: number): number {
+export function toSeconds(ms: number): number {
   return ms > 0 ? Math.min(Math.ceil(ms / 1000), MAX_INTEGER) : 0;
 }
 
 /** Converts a window to whole seconds, rounded up. At least 1, because the draft forbids 0. */
-export function windowSeconds(windowMs: number): number {
-  return Math.max(seconds(windowMs), 1);
+export function toWindowSeconds(windowMs: number): number {
+  return Math.max(toSeconds(windowMs), 1);
 }
 
 /**
- * Percent-encodes a character. Encodes also a lone surrogate, which UTF-8 does not allow, so that
- * distinct names stay distinct.
+ * Percent-encodes a character. Also encodes a lone surrogate, although UTF-8 does not allow it:
+ * otherwise two names could have the same code.
  */
-function percentEncoded(character: string): string {
+function percentEncode(character: string): string {
   const unit = character.charCodeAt(0);
   if (character.length > 1 || unit < 0xd800 || unit > 0xdfff) return encodeURIComponent(character);
   const bytes = [0xed, 0x80 | ((unit >> 6) & 0x3f), 0x80 | (unit & 0x3f)];
@@ -31,20 +31,20 @@ function percentEncoded(character: string): string {
 
 /**
  * Percent-encodes a policy's name to printable ASCII, as strings of structured fields require.
- * Encodes `%` too, so that distinct names stay distinct.
+ * Encodes `%` too, because otherwise two names could have the same code.
  */
-export function wireName(name: string): string {
-  return name.replace(/[^\x20-\x24\x26-\x7e]/gu, percentEncoded);
+export function encodeName(name: string): string {
+  return name.replace(/[^\x20-\x24\x26-\x7e]/gu, percentEncode);
 }
 
 const quotedNames = new Map<string, string>();
 const MAX_CACHED_NAMES = 1024;
 
 /** Returns a policy's name as a quoted string. Cached, because every response contains it. */
-export function quoted(name: string): string {
+export function quoteName(name: string): string {
   let text = quotedNames.get(name);
   if (text === undefined) {
-    text = `"${wireName(name).replace(/["\\]/g, '\\$&')}"`;
+    text = `"${encodeName(name).replace(/["\\]/g, '\\$&')}"`;
     if (quotedNames.size >= MAX_CACHED_NAMES) quotedNames.clear();
     quotedNames.set(name, text);
   }
@@ -60,7 +60,7 @@ export function appendToList(current: unknown, value: string): string {
   return isList ? `${current}, ${value}` : value;
 }
 
-/** A list item; the group is the policy's quoted name. */
+/** Matches an item of a list of policies. Group 1 is the policy's quoted name. */
 const ITEM = /("(?:[^"\\]|\\.)*")[^,]*/g;
 
 /**

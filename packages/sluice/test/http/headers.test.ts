@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { HeaderReport, LimitReport } from '../../src/http/header-report.ts';
 import { type HeaderForm, headerForms, retryAfter } from '../../src/http/headers.ts';
-import { wireName } from '../../src/http/structured-fields.ts';
+import { encodeName } from '../../src/http/structured-fields.ts';
 
 const burst: LimitReport = {
   policy: 'burst',
@@ -137,7 +137,7 @@ describe('the name of a policy', () => {
 
   it('distinct policy names stay distinct', () => {
     const names = ['ä', '%C3%A4', '%c3%a4', '%25C3%25A4', 'Ã¤', 'a\u0308', '\ufffd', '\ud800'];
-    expect(new Set(names.map(wireName)).size).toBe(names.length);
+    expect(new Set(names.map(encodeName)).size).toBe(names.length);
   });
 });
 

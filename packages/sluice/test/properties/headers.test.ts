@@ -6,7 +6,7 @@ import type { HeaderReport, LimitReport } from '../../src/http/header-report.ts'
 import { type HeaderForm, headerForms, retryAfter } from '../../src/http/headers.ts';
 import { parseRateLimit } from '../../src/http/parse-rate-limit.ts';
 import { SingleLimitHeaders } from '../../src/http/single-limit-headers.ts';
-import { wireName } from '../../src/http/structured-fields.ts';
+import { encodeName } from '../../src/http/structured-fields.ts';
 import { RUNS } from './traces.ts';
 
 const TIMEOUT_MS = 600_000;
@@ -91,7 +91,7 @@ function isWellFormed(name: string): boolean {
   }
 }
 /** Half a surrogate pair cannot be decoded, so such a name stays as it was sent. */
-const readName = (name: string) => (isWellFormed(name) ? name : wireName(name));
+const readName = (name: string) => (isWellFormed(name) ? name : encodeName(name));
 
 /** Returns the reset of the current draft, in seconds. */
 function untilMore(limit: LimitReport, report: HeaderReport): number | undefined {
@@ -159,7 +159,7 @@ describe('the current draft', () => {
       if (headers.size === 0) return;
       expect(parseList(headers.get('ratelimit-policy')!)).toEqual(
         shown(r).map((limit) => [
-          wireName(limit.policy),
+          encodeName(limit.policy),
           new Map([
             ['q', capped(limit.limit)],
             ['w', windowOf(limit)],
@@ -171,7 +171,7 @@ describe('the current draft', () => {
           const until = untilMore(limit, r);
           const parameters = new Map([['r', capped(limit.remaining)]]);
           return [
-            wireName(limit.policy),
+            encodeName(limit.policy),
             until === undefined ? parameters : parameters.set('t', until),
           ];
         }),
@@ -180,8 +180,8 @@ describe('the current draft', () => {
   );
 
   holds('different policies have different encoded names', fc.tuple(names, names), ([a, b]) => {
-    expect(wireName(a) === wireName(b)).toBe(a === b);
-    expect(wireName(a)).toMatch(/^[\x20-\x7e]*$/);
+    expect(encodeName(a) === encodeName(b)).toBe(a === b);
+    expect(encodeName(a)).toMatch(/^[\x20-\x7e]*$/);
   });
 });
 

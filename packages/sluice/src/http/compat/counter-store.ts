@@ -68,7 +68,7 @@ function checkCounterStore(store: CounterStore | LegacyStore): void {
 }
 
 /** Converts a store with callbacks to a store with promises. */
-function promised(store: CounterStore | LegacyStore): CounterStore {
+function withPromises(store: CounterStore | LegacyStore): CounterStore {
   if ('increment' in store) return store;
   const increment = (key: string): Promise<ClientRateLimitInfo> =>
     new Promise((resolve, reject) => {
@@ -84,7 +84,7 @@ function promised(store: CounterStore | LegacyStore): CounterStore {
   };
 }
 
-/** A decision whose receipt contains the end of the window, when refunds lose their effect. */
+/** A decision whose receipt contains the end of the window, after which refunds have no effect. */
 class CountedDecision extends DecisionRecord {
   override get receipt(): Receipt | undefined {
     const receipt = super.receipt;
@@ -125,18 +125,18 @@ class CountingStore implements Store {
     if (peek) return decisionOf(limit, await this.#get(limit.key), true);
     let counted: ClientRateLimitInfo;
     try {
-      counted = checked(await this.#store.increment(limit.key));
+      counted = withValidCount(await this.#store.increment(limit.key));
     } catch (error) {
       this.#events.onError(error);
       throw error;
     }
     const decision = decisionOf(limit, counted, false);
-    if (!decision.allowed && this.#events.refunds) this.#uncount(limit.key);
+    if (!decision.allowed && this.#events.refunds) this.#refundDenied(limit.key);
     return decision;
   }
 
   /** Refunds a denied request. The decision does not wait for the refund. */
-  async #uncount(key: string): Promise<void> {
+  async #refundDenied(key: string): Promise<void> {
     try {
       await this.#store.decrement(key);
     } catch (error) {
@@ -190,7 +190,7 @@ class CountingStore implements Store {
 }
 
 /** Returns `counted`. Throws if its count is not an integer: NaN would admit every request. */
-function checked(counted: ClientRateLimitInfo): ClientRateLimitInfo {
+function withValidCount(counted: ClientRateLimitInfo): ClientRateLimitInfo {
   if (isInteger(counted?.totalHits, 1)) return counted;
   const what = '`totalHits` of the store to be an integer >= 1';
   throw expected('ERR_INVALID_OPTION', what, counted?.totalHits);
@@ -222,5 +222,7 @@ export function sluiceStore(
   events: CounterStoreEvents,
 ): GuardedStore {
   checkCounterStore(store);
-  return withFailurePolicy(new CountingStore(promised(store), events), { deadlineMs: DEADLINE_MS });
+  return withFailurePolicy(new CountingStore(withPromises(store), events), {
+    deadlineMs: DEADLINE_MS,
+  });
 }

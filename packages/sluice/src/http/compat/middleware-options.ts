@@ -48,8 +48,8 @@ const OUTCOMES: Readonly<Record<FailureAction, string>> = {
 
 /**
  * Applies the defaults of express-rate-limit: without a limit and a window, 5 requests per minute.
- * Adapts a store of express-rate-limit, and converts a boolean `headers`, its old form. Removes
- * undefined options.
+ * Adapts a store of express-rate-limit. Converts a boolean `headers`, which old versions of
+ * express-rate-limit accept. Removes undefined options.
  */
 export function withExpressDefaults(options: object, log: Log): Given {
   const { logger, headers, ...given } = options as Given;
@@ -63,13 +63,14 @@ export function withExpressDefaults(options: object, log: Log): Given {
       ? { headers }
       : { legacyHeaders: given.legacyHeaders ?? headers }),
     onWarning: given.onWarning ?? (logger && log.warn),
-    ...(isCounterStore(store) ? adapted(store, given, log) : { store }),
+    ...(isCounterStore(store) ? adaptStore(store, given, log) : { store }),
   });
 }
 
 /**
  * Returns the name that express-rate-limit sends in the headers of draft 8, such as `5-in-1min`.
- * Returns undefined if the limit has a name, or a store, in which the name identifies counters.
+ * Returns undefined if the limit has a name. Also returns undefined if it has a store, because the
+ * name would then identify the counters in the store.
  */
 function quotaName(given: Given): string | undefined {
   const { limit = given.max ?? DEFAULT_LIMIT, windowMs = DEFAULT_WINDOW_MS } = given;
@@ -93,7 +94,7 @@ function definedOnly(options: Given): Given {
 type Listener = NonNullable<RequestOptions<unknown>['onDecision']>;
 
 /** Returns the store to use, and a listener that logs calls of the store that timed out. */
-function adapted(
+function adaptStore(
   store: CounterStore | LegacyStore,
   given: Given,
   log: Log,
