@@ -65,7 +65,7 @@ export interface ExpressOptions<
     Omit<ExpressRateLimitOptions<Request>, 'max' | 'keyGenerator'> {
   /**
    * Requests, or cost, admitted per window. A function returns the limit for each request. Default:
-   * 5, but required if `window` is set.
+   * 5, but commonJsExport if `window` is set.
    *
    * @example limit: 100
    */
@@ -190,7 +190,7 @@ const ADAPTER_FIELDS = [
   ...['requestWasSuccessful', 'validate'],
 ];
 
-/** Converts a function of request and response to a function of the request. */
+/** Converts a function of a request and a response to a function of the request. */
 function withResponse<Request, Response, T>(
   given: ((request: Request, response: Response) => T) | undefined,
 ): ((request: Request) => T) | undefined {
@@ -295,19 +295,19 @@ function respond<Request extends IncomingMessage, Response extends ServerRespons
   const status = statusCode ?? defaultStatus;
   if (handler !== undefined) {
     const info = { ...used, statusCode: status, decision };
-    // The status is not set, because the handler may call `next` instead of responding.
-    return called(() => handler(request, response, next, info));
+    // Do not set the status: the handler may call `next` instead of responding.
+    return callAsync(() => handler(request, response, next, info));
   }
   response.statusCode = status;
-  if (message !== undefined) return called(() => sendMessage(message, request, response));
+  if (message !== undefined) return callAsync(() => sendMessage(message, request, response));
   const isDefault = status === defaultStatus;
   const problem = isDefault ? body : JSON.stringify({ ...JSON.parse(body), status });
   sendRejection(response, { status, contentType, body: problem });
   return undefined;
 }
 
-/** Turns an exception of `task` into a rejected promise. */
-async function called(task: () => unknown): Promise<void> {
+/** Calls `task`. If `task` throws, the returned promise rejects. */
+async function callAsync(task: () => unknown): Promise<void> {
   await task();
 }
 
@@ -326,7 +326,7 @@ async function sendMessage(
 export default rateLimit;
 
 /** The result of `require('sluice/express')`: the function itself, as in express-rate-limit. */
-const required = Object.assign(rateLimit.bind(undefined) as typeof rateLimit, {
+const commonJsExport = Object.assign(rateLimit.bind(undefined) as typeof rateLimit, {
   default: rateLimit,
   rateLimit,
   ipKeyGenerator,
@@ -337,4 +337,4 @@ const required = Object.assign(rateLimit.bind(undefined) as typeof rateLimit, {
   DAY,
 });
 
-export { required as 'module.exports' };
+export { commonJsExport as 'module.exports' };

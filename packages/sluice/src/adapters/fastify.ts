@@ -49,8 +49,8 @@ export interface FastifyRateLimit
    */
   readonly keyGenerator?: (request: FastifyRequest) => Maybe<string | number | undefined>;
   /**
-   * Responds to denied requests: sends a reply or returns the body. Status and rate-limit headers
-   * are set. Default: problem details.
+   * Responds to denied requests: sends a reply or returns the body. The status and the rate-limit
+   * headers are already set. Default: problem details.
    *
    * @example handler: async () => ({ error: 'Too many requests' })
    */
@@ -87,7 +87,7 @@ function setHeaders(reply: FastifyReply, { headers }: RequestDecision<FastifyReq
 type Done = (error?: Error) => void;
 type Hook = (request: FastifyRequest, reply: FastifyReply, done: Done) => void;
 
-/** Builds the hook of a limit. Takes a callback, which avoids a promise per request. */
+/** Builds the hook of a limit. The hook takes a callback, which avoids a promise per request. */
 function hookOf(options: FastifyRateLimit): Hook {
   const limiter = new RequestLimiter<FastifyRequest>(resolveOptions(options as never, ['handler']));
   const find = options.trustProxy === undefined ? fastifyAddress(options.onWarning) : undefined;
@@ -139,18 +139,18 @@ const plugin: FastifyPluginAsync<FastifyRateLimitPlugin> = async (app, options) 
     return hook;
   };
   /** Marks the configurations of routes that `onRoute` has processed. */
-  const isLimited = Symbol('limited');
+  const isProcessed = Symbol('limited');
   app.addHook('onRoute', (route) => {
     const hook = hookFor(route.config ?? {});
-    route.config = { ...route.config, [isLimited]: true } as object;
+    route.config = { ...route.config, [isProcessed]: true } as object;
     const before = route.onRequest === undefined ? [] : [route.onRequest].flat();
     if (hook !== undefined) route.onRequest = [...before, hook];
   });
   // `onRoute` does not run for requests without a route (404), and for routes that were added
   // before the plugin was loaded. Without `await`, `register` loads the plugin later.
   app.addHook('onRequest', (request, reply, done) => {
-    const config = request.routeOptions.config as { readonly [isLimited]?: true };
-    if (config[isLimited]) {
+    const config = request.routeOptions.config as { readonly [isProcessed]?: true };
+    if (config[isProcessed]) {
       done();
       return;
     }

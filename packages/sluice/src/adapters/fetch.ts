@@ -1,6 +1,6 @@
 /**
- * `sluice/fetch`: for handlers from a `Request` to a `Response`, as in Next.js, Bun, Deno and
- * workers.
+ * `sluice/fetch`: for handlers that take a `Request` and return a `Response`, as in Next.js, Bun,
+ * Deno and Cloudflare Workers.
  *
  *     const limited = rateLimit({ limit: 100, window: '1m', key: (request) => userOf(request) });
  *     export const GET = limited((request) => new Response('hello'));
@@ -27,12 +27,12 @@ export { decisionOf } from '../http/decision-of.ts';
 type Maybe<T> = T | Promise<T>;
 
 /** In Bun, a handler that upgraded the connection to a WebSocket returns no response. */
-type Handled = Response | undefined;
+type HandlerResult = Response | undefined;
 const SWITCHING_PROTOCOLS = 101;
 
 export type FetchHandler<
   More extends unknown[],
-  R extends Handled = Response,
+  R extends HandlerResult = Response,
   Q extends Request = Request,
 > = (request: Q, ...more: More) => Maybe<R>;
 
@@ -40,7 +40,7 @@ export interface FetchOptions<More extends unknown[] = unknown[], Q extends Requ
   extends RequestOptions<Q>,
     ExpressRateLimitOptions<Q> {
   /**
-   * Returns the address of the socket. Default: as Node, Deno or Bun provide it.
+   * Returns the address of the socket. Default: the address that Node, Deno or Bun provides.
    *
    * @example address: (request) => request.headers.get('cf-connecting-ip') ?? undefined
    */
@@ -55,7 +55,7 @@ export interface FetchOptions<More extends unknown[] = unknown[], Q extends Requ
 }
 
 /** Returns the response with headers added, or a copy if its own headers are immutable. */
-export function withHeaders<R extends Handled>(response: R, headers: readonly Header[]): R {
+export function withHeaders<R extends HandlerResult>(response: R, headers: readonly Header[]): R {
   if (headers.length === 0 || response === undefined) return response;
   try {
     return addHeaders(response, headers) as R;
@@ -110,7 +110,7 @@ export function errorResponse(error: unknown): Response {
 /** Returns a function that wraps a handler: the limit is checked before the handler runs. */
 export function rateLimit<More extends unknown[] = unknown[], Q extends Request = Request>(
   options: FetchOptions<More, Q>,
-): <M extends More, R extends Handled = Response, Each extends Q = Q>(
+): <M extends More, R extends HandlerResult = Response, Each extends Q = Q>(
   handler: FetchHandler<M, R, Each>,
 ) => FetchHandler<M, R, Each> {
   const limiter = new RequestLimiter<Q>(resolveOptions(options, ['address', 'handler']));
@@ -121,7 +121,7 @@ export function rateLimit<More extends unknown[] = unknown[], Q extends Request 
     address: undefined,
   };
 
-  const apply = <R extends Handled>(
+  const apply = <R extends HandlerResult>(
     decision: RequestDecision<Q>,
     request: Q,
     node: ServerResponse | undefined,
@@ -134,13 +134,15 @@ export function rateLimit<More extends unknown[] = unknown[], Q extends Request 
       return rejectionResponse(request.method, decision, node, own) as Maybe<R>;
     }
     if (node === undefined) {
-      return settled(request, request, decision, run).then((each) => withHeaders(each, headers));
+      return runAndSettle(request, request, decision, run).then((each) =>
+        withHeaders(each, headers),
+      );
     }
     setHeaders(node, decision);
     if (settle !== undefined) settleOnEnd(request, node, settle);
     return run();
   };
-  return <M extends More, R extends Handled, Each extends Q>(
+  return <M extends More, R extends HandlerResult, Each extends Q>(
     handler: FetchHandler<M, R, Each>,
   ): FetchHandler<M, R, Each> =>
     (request, ...more) => {
@@ -174,13 +176,13 @@ function envOf(env: unknown): ServerEnv {
  * Runs the handler and settles the decision when it has returned or thrown. Holds of concurrency
  * limits are released when the body of the response has been read.
  */
-export async function settled<T, R extends Handled>(
+export async function runAndSettle<T, R extends HandlerResult>(
   request: T,
   fetchRequest: Request,
   { settle, release }: RequestDecision<T>,
   run: () => Maybe<R>,
 ): Promise<R> {
-  // Deno only aborts signals that were read before the client disconnected.
+  // Deno aborts the signal only if it was read before the client disconnected.
   if (settle !== undefined) void fetchRequest.signal;
   try {
     const response = await run();
@@ -200,7 +202,7 @@ export async function settled<T, R extends Handled>(
 }
 
 /** Whether the server will read the body of a response. */
-function isReadable({ method, signal }: Request, response: Handled): boolean {
+function isReadable({ method, signal }: Request, response: HandlerResult): boolean {
   if (method === 'HEAD' || signal.aborted || !response?.body) return false;
   return !response.bodyUsed && response.status >= 200 && response.status <= 599;
 }

@@ -13,7 +13,7 @@ import type { RequestOptions } from '../http/options.ts';
 import type { RequestDecision } from '../http/request-decision.ts';
 import { RequestLimiter } from '../http/request-limiter.ts';
 import { resolveOptions } from '../http/resolve-options.ts';
-import { errorResponse, rejectionResponse, settled, withHeaders } from './fetch.ts';
+import { errorResponse, rejectionResponse, runAndSettle, withHeaders } from './fetch.ts';
 
 declare module 'hono' {
   interface ContextVariableMap {
@@ -34,7 +34,7 @@ export interface HonoOptions<E extends Env = Env>
    */
   readonly keyGenerator?: (context: Context<E>) => Maybe<string | number | undefined>;
   /**
-   * Returns the address of the socket. Default: as Node, Deno or Bun provide it.
+   * Returns the address of the socket. Default: the address that Node, Deno or Bun provides.
    *
    * @example address: (context) => context.req.header('cf-connecting-ip')
    */
@@ -101,7 +101,7 @@ async function runNext<C extends Context>(
   decision: RequestDecision<C>,
   next: Next,
 ): Promise<void> {
-  const response = await settled(context, context.req.raw, decision, async () => {
+  const response = await runAndSettle(context, context.req.raw, decision, async () => {
     await next();
     return context.res;
   });

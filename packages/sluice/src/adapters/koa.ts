@@ -45,7 +45,8 @@ export interface KoaOptions<Context extends KoaContext = ParameterizedContext>
    */
   readonly keyGenerator?: (context: Context) => Maybe<string | number | undefined>;
   /**
-   * Responds to denied requests. Status and rate-limit headers are set. Default: problem details.
+   * Responds to denied requests. The status and the rate-limit headers are already set. Default:
+   * problem details.
    *
    * @example handler: (context) => { context.body = 'Too many requests'; }
    */
@@ -79,7 +80,7 @@ export function rateLimit<Context extends KoaContext = ParameterizedContext>(
   };
 }
 
-/** Throws the error with headers added. Koa removes all headers that the error does not have. */
+/** Throws the error with `headers` added. Koa then keeps only these headers of the response. */
 function throwWithHeaders(error: unknown, added: readonly Header[]): never {
   if (error instanceof Error) {
     const { headers } = error as { headers?: object };

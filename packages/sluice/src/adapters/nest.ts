@@ -97,7 +97,7 @@ export class RateLimitGuard implements CanActivate {
       const response: ServerResponse | undefined = reply?.raw ?? reply;
       if (decision.settle !== undefined && response !== undefined) {
         settleOnEnd(request, response, decision.settle);
-      } else decision.release?.(); // Without a response, nothing shows when the call ends.
+      } else decision.release?.(); // Without a response, the end of the call is unknown.
       return true;
     }
     const { status, contentType, body } = decision.rejection!;

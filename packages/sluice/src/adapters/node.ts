@@ -22,7 +22,8 @@ export interface NodeOptions
   extends RequestOptions<IncomingMessage>,
     ExpressRateLimitOptions<IncomingMessage> {
   /**
-   * Responds to denied requests. Status and rate-limit headers are set. Default: problem details.
+   * Responds to denied requests. The status and the rate-limit headers are already set. Default:
+   * problem details.
    *
    * @example handler: (request, response) => response.end('Too many requests')
    */
@@ -89,7 +90,7 @@ function respondWithError(
     response.destroy();
     return;
   }
-  // Removes the headers of the handler, which describe another body.
+  // Removes the headers that the handler has set, because they describe another body.
   for (const name of response.getHeaderNames()) {
     if (!/^(?:x-)?ratelimit/.test(name)) response.removeHeader(name);
   }
