@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, it, vi } from 'vitest';
-import { rejectingSilentNodes } from '../../src/stores/redis/silent-nodes.ts';
+import { withSilenceCheck } from '../../src/stores/redis/silent-nodes.ts';
 
 const SILENT_MS = 30;
 
@@ -12,7 +12,7 @@ function nodes() {
     return new Promise((resolve) => replies.push(() => resolve('OK')));
   });
   const nodeOf = (key: string) => ({ silent, responsive })[key];
-  return { replies, sent, send: rejectingSilentNodes(sent, nodeOf, () => SILENT_MS) };
+  return { replies, sent, send: withSilenceCheck(sent, nodeOf, () => SILENT_MS) };
 }
 
 describe('a node that sends no reply', () => {

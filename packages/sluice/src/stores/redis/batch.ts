@@ -1,44 +1,44 @@
 /**
  * Sends operations to Redis. If no reply is pending, an operation is sent at once. Otherwise it is
- * sent together with other waiting operations, see `lane.ts`. In a Cluster, each slot has its own
- * commands. The size of a command is bounded, so that Redis is never blocked for long.
+ * sent together with other waiting operations, see `send-queue.ts`. In a Cluster, each slot has its
+ * own commands. The size of a command is bounded, so that Redis is never blocked for long.
  */
 import { atEndOfTurn, monotonicClock, systemClock } from '../../clock.ts';
 import type { OnSent, Recipient } from '../../store.ts';
 import type { Send } from './client.ts';
 import { domainOfSlot, slotOf } from './keys.ts';
-import { type Batch, Lane, MAX_WEIGHT } from './lane.ts';
 import type { RedisOperation } from './operation.ts';
+import { type Batch, MAX_WEIGHT, SendQueue } from './send-queue.ts';
 import { SlowQueue } from './slow-queue.ts';
 import { hasPassed, Transmitter } from './transmitter.ts';
 
-/** Operations wait for a pending reply for at most one to two of these intervals. */
+/** After one to two of these intervals, waiting operations are sent without the pending reply. */
 const TICK_MS = 1;
 
 export class Batcher {
   readonly #transmitter: Transmitter;
   readonly #isCluster: boolean;
   readonly #deadlineMs: number;
-  /** The lane of a single server. */
-  readonly #single: Lane;
-  /** Lanes of a Cluster by slot, while they have operations. */
-  readonly #lanes = new Map<number, Lane>();
-  /** By failure domain, because a node that does not reply must not delay other nodes. */
+  /** The send queue of a single server. */
+  readonly #single: SendQueue;
+  /** Send queues of a Cluster by slot, while they have operations. */
+  readonly #sendQueues = new Map<number, SendQueue>();
+  /** By failure domain, because a node that does not reply must not delay calls to other nodes. */
   readonly #slowQueues = new Map<number, SlowQueue<SlowOperation>>();
   #isSlowScheduled = false;
   /** Whether `together` is running. */
   #isCollecting = false;
-  /** Whether the timer is running that bounds the wait for a reply, see `#tick`. */
+  /** Whether the timer of `#tick` is running. */
   #isTicking = false;
 
   /** Calls `onFirstReply` once, after the first reply. */
   constructor(send: Send, isCluster: boolean, deadlineMs: number, onFirstReply?: () => void) {
     this.#isCluster = isCluster;
     this.#deadlineMs = deadlineMs;
-    const again = (operations: readonly RedisOperation[], nowMs: number | undefined): void =>
+    const resubmit = (operations: readonly RedisOperation[], nowMs: number | undefined): void =>
       this.#addAll(operations, nowMs);
-    this.#transmitter = new Transmitter(send, deadlineMs, again, onFirstReply);
-    this.#single = this.#newLane(undefined);
+    this.#transmitter = new Transmitter(send, deadlineMs, resubmit, onFirstReply);
+    this.#single = this.#newSendQueue(undefined);
   }
 
   /** Sends an operation. Resolves to its result. */
@@ -59,15 +59,15 @@ export class Batcher {
     this.#add(operation as RedisOperation, nowMs);
   }
 
-  /** Calls `work`, and sends the operations that it submits together, if they fit in a command. */
+  /** Calls `work`. Sends the operations that `work` submits in one command, if they fit. */
   together<T>(work: () => T): T {
     this.#isCollecting = true;
     try {
       return work();
     } finally {
       this.#isCollecting = false;
-      this.#forEachLane((lane) => {
-        if (lane.inFlight === 0 && !lane.isSettling) lane.flush();
+      this.#forEachSendQueue((sendQueue) => {
+        if (sendQueue.inFlight === 0 && !sendQueue.isSettling) sendQueue.flush();
       });
     }
   }
@@ -79,76 +79,80 @@ export class Batcher {
       this.#addSlow({ operation, keys, weight, nowMs, group: `${slot} ${nowMs}` }, slot);
       return;
     }
-    const lane = this.#laneOf(slot);
+    const sendQueue = this.#sendQueueOf(slot);
     // A reply that has not arrived within the deadline may be lost: stop waiting for it.
-    if (lane.inFlight > 0 && !lane.hasWaiting && hasPassed(lane.sentMs, this.#deadlineMs)) {
-      lane.forgetInFlight();
+    if (
+      sendQueue.inFlight > 0 &&
+      !sendQueue.hasWaiting &&
+      hasPassed(sendQueue.sentMs, this.#deadlineMs)
+    ) {
+      sendQueue.abandonInFlight();
     }
-    if (lane.isFree && !this.#isCollecting) {
-      this.#dispatch(lane, {
+    if (sendQueue.isFree && !this.#isCollecting) {
+      this.#dispatch(sendQueue, {
         operations: [operation],
         isFast: operation.fast !== undefined,
         nowMs,
       });
       return;
     }
-    lane.add(operation, nowMs);
+    sendQueue.add(operation, nowMs);
     this.#tick();
   }
 
-  #newLane(slot: number | undefined): Lane {
-    return new Lane(
+  #newSendQueue(slot: number | undefined): SendQueue {
+    return new SendQueue(
       slot,
-      (lane, batch) => this.#dispatch(lane, batch),
-      () => void (slot !== undefined && this.#lanes.delete(slot)),
+      (sendQueue, batch) => this.#dispatch(sendQueue, batch),
+      () => void (slot !== undefined && this.#sendQueues.delete(slot)),
     );
   }
 
-  #laneOf(slot: number | undefined): Lane {
+  #sendQueueOf(slot: number | undefined): SendQueue {
     if (slot === undefined) return this.#single;
-    let lane = this.#lanes.get(slot);
-    if (lane === undefined) {
-      lane = this.#newLane(slot);
-      this.#lanes.set(slot, lane);
+    let sendQueue = this.#sendQueues.get(slot);
+    if (sendQueue === undefined) {
+      sendQueue = this.#newSendQueue(slot);
+      this.#sendQueues.set(slot, sendQueue);
     }
-    return lane;
+    return sendQueue;
   }
 
-  #forEachLane(visit: (lane: Lane) => void): void {
+  #forEachSendQueue(visit: (sendQueue: SendQueue) => void): void {
     if (!this.#isCluster) visit(this.#single);
-    else for (const lane of [...this.#lanes.values()]) visit(lane);
+    else for (const sendQueue of [...this.#sendQueues.values()]) visit(sendQueue);
   }
 
-  /** Starts the timer that sends waiting operations if the pending reply is slow. */
+  /** Starts the timer that sends waiting operations if the reply that they wait for is late. */
   #tick(): void {
     if (this.#isTicking) return;
     this.#isTicking = true;
     monotonicClock.schedule(TICK_MS, () => {
       this.#isTicking = false;
-      this.#forEachLane((lane) => {
-        if (!lane.hasWaiting) return;
-        if (lane.hasWaited) lane.flush();
-        else lane.hasWaited = true;
-        if (lane.hasWaiting) this.#tick();
+      this.#forEachSendQueue((sendQueue) => {
+        if (!sendQueue.hasWaiting) return;
+        if (sendQueue.hasWaited) sendQueue.flush();
+        else sendQueue.hasWaited = true;
+        if (sendQueue.hasWaiting) this.#tick();
       });
     });
   }
 
-  #dispatch(lane: Lane, { operations, isFast, nowMs }: Batch): void {
-    lane.inFlight++;
-    lane.sentMs = systemClock.now();
-    const domain = this.#domainOf(lane.slot);
-    void this.#transmitter.transmit(operations, isFast, nowMs, domain, lane);
+  #dispatch(sendQueue: SendQueue, { operations, isFast, nowMs }: Batch): void {
+    sendQueue.inFlight++;
+    sendQueue.sentMs = systemClock.now();
+    const domain = this.#domainOf(sendQueue.slot);
+    void this.#transmitter.transmit(operations, isFast, nowMs, domain, sendQueue);
   }
 
   #domainOf(slot: number | undefined): number {
     return slot === undefined ? 0 : domainOfSlot(slot);
   }
 
-  /** Whether a slow operation on one of the keys is waiting, which must be sent first. */
+  /** Whether a slow operation on one of the keys is waiting. It must be sent first. */
   #isBehindSlow(keys: readonly string[], slot: number | undefined): boolean {
     if (this.#slowQueues.size === 0) return false;
-    return this.#slowQueues.get(this.#domainOf(slot))?.holds(keys) === true;
+    return this.#slowQueues.get(this.#domainOf(slot))?.hasKey(keys) === true;
   }
 
   #addSlow(slow: SlowOperation, slot: number | undefined): void {
@@ -168,7 +172,7 @@ export class Batcher {
     atEndOfTurn(() => {
       this.#isSlowScheduled = false;
       // Earlier operations on the same keys must be sent before the slow ones.
-      this.#forEachLane((lane) => lane.flush());
+      this.#forEachSendQueue((sendQueue) => sendQueue.flush());
       const send = (slow: readonly SlowOperation[]): Promise<void> => {
         const [{ keys, nowMs }] = slow;
         const domain = this.#domainOf(this.#isCluster ? slotOf(keys[0]) : undefined);

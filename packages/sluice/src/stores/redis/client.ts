@@ -1,15 +1,15 @@
 /**
  * Adapts any Redis client to one function: `send(args, key)`. Clients are recognized by their
  * methods, so that none of them is a dependency. Client options that weaken limits cause a warning
- * with the value to set: options that resend or queue commands, or that prevent the client from
- * noticing a failover or a server that has stopped responding.
+ * with the value to set: options that resend or queue commands, and options with which the client
+ * does not detect a failover or a server that has stopped responding.
  */
 import { expected } from '../../errors.ts';
 import type { Warning } from '../../warning.ts';
 import { slotOf } from './keys.ts';
 import { type OnReady, onReadyOf } from './ready-signal.ts';
-import { resubscribing, type Subscribe } from './releases.ts';
-import { rejectingSilentNodes } from './silent-nodes.ts';
+import { autoResubscribe, type Subscribe } from './releases.ts';
+import { withSilenceCheck } from './silent-nodes.ts';
 import { ioredisSubscriber, nodeRedisSubscriber, sentinelSubscriber } from './subscribers.ts';
 
 /**
@@ -112,7 +112,7 @@ function missedFailoverWarning(fix: string): RedisWarning {
 
 const isPositive = (value: unknown): boolean => typeof value === 'number' && value > 0;
 
-/** Returns warnings if ioredis or iovalkey cannot notice a server that is down, or a failover. */
+/** Returns warnings if ioredis or iovalkey cannot detect a server that is down, or a failover. */
 function ioredisFailoverWarnings(options: Shape, isCluster: boolean): RedisWarning[] {
   const warnings: RedisWarning[] = [];
   const nodes = (isCluster ? (options.redisOptions ?? {}) : options) as Shape;
@@ -161,7 +161,7 @@ function fromIoredis(client: IoredisLike): Connection {
     isCluster: client.isCluster === true,
     warnings: ioredisWarnings(client),
     onReady,
-    subscribe: canDuplicate ? resubscribing(ioredisSubscriber(nodesOf), onReady) : undefined,
+    subscribe: canDuplicate ? autoResubscribe(ioredisSubscriber(nodesOf), onReady) : undefined,
   };
 }
 
@@ -209,7 +209,7 @@ function clusterSend(cluster: NodeRedisCluster): Send {
     return isPositive(socketTimeout) ? (socketTimeout as number) / 2 : Number.POSITIVE_INFINITY;
   };
   const send: Send = (args, key) => cluster.sendCommand(key, false, args);
-  return rejectingSilentNodes(send, masterOf, silentMsOf);
+  return withSilenceCheck(send, masterOf, silentMsOf);
 }
 
 function fromNodeRedisCluster(cluster: NodeRedisCluster): Connection {
@@ -226,7 +226,7 @@ function fromNodeRedisCluster(cluster: NodeRedisCluster): Connection {
       return nodeRedisWarnings(connected?.client?.options, 'defaults.');
     },
     onReady,
-    subscribe: resubscribing(nodeRedisSubscriber(nodesOf), onReady),
+    subscribe: autoResubscribe(nodeRedisSubscriber(nodesOf), onReady),
   };
 }
 
@@ -248,7 +248,7 @@ function fromNodeRedis(client: NodeRedisLike): Connection {
     // `createSentinel` does not expose its options.
     warnings: nodeRedisWarnings(shape.options as Shape | undefined),
     onReady,
-    subscribe: open && resubscribing(open, isSentinel ? undefined : onReady),
+    subscribe: open && autoResubscribe(open, isSentinel ? undefined : onReady),
   };
 }
 

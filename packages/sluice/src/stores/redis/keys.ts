@@ -93,7 +93,7 @@ export class KeyNames {
   }
 }
 
-/** Returns the channel on which the releases of a key's store are published. */
+/** Returns the channel on which releases are published for all keys with the prefix of `key`. */
 export const releaseChannel = (key: string): string => `${key.slice(0, key.indexOf('{'))}released`;
 
 /** CRC16 (XMODEM), which Redis Cluster uses for slots. */

@@ -1,7 +1,8 @@
 /**
- * Notifies listeners of released holds, also of those that other processes release. Redis publishes
- * them on one channel for each prefix. The store subscribes while it has listeners. A message can
- * be lost with its connection, so a listener must not depend on it.
+ * Notifies listeners of released holds, also of those that other processes release. The Lua script
+ * publishes each release on a channel; there is one channel per key prefix. The store subscribes
+ * while it has listeners. A message is lost if the connection is lost, so listeners must not depend
+ * on messages.
  */
 import { scheduleInBackground } from '../../clock.ts';
 import type { OnRelease } from '../../store.ts';
@@ -31,7 +32,7 @@ export type OpenSubscriber = (
 
 /** Delay before a lost connection is replaced. */
 const RETRY_MS = 1000;
-/** A Cluster client reports several connections in a row. */
+/** Delay after a new connection of the client. A Cluster client reports several in a row. */
 const SETTLE_MS = 200;
 
 /** Calls `work`, and ignores its errors: without a subscription, waiters poll. */
@@ -47,7 +48,7 @@ function attempt<T>(work: () => T): T | undefined {
  * Returns a `Subscribe` that replaces a lost connection. It also replaces its connection when the
  * client connects again, because after a failover the old master may still accept subscriptions.
  */
-export function resubscribing(open: OpenSubscriber, onReady: OnReady | undefined): Subscribe {
+export function autoResubscribe(open: OpenSubscriber, onReady: OnReady | undefined): Subscribe {
   return (channel, onMessage) => {
     let close: (() => void) | undefined;
     let cancel: (() => void) | undefined;

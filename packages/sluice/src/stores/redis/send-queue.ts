@@ -1,7 +1,7 @@
 /**
- * A lane: the operations for one server, or for one slot of a Cluster, in order. An operation is
- * sent at once if no command of the lane is in flight. Operations that arrive while a reply is
- * pending wait, and are sent together:
+ * A send queue: the operations for one server, or for one slot of a Cluster, in order. If no
+ * command of the queue is in flight, an operation is sent at once. If a reply is pending,
+ * operations wait and are sent together:
  *
  *   - when a reply has arrived and the code that awaited it has run, or
  *   - when they fill a command, or
@@ -29,16 +29,16 @@ export interface Batch {
   readonly nowMs: number | undefined;
 }
 
-export class Lane {
+export class SendQueue {
   /** The number of commands of the current epoch that have no reply. */
   inFlight = 0;
-  /** Increased by `forgetInFlight`. Replies to commands of earlier epochs are not counted. */
+  /** Increased by `abandonInFlight`. Commands of earlier epochs do not count as in flight. */
   epoch = 0;
   /** When the last command was sent, by the system clock. */
   sentMs = 0;
   /** Whether a reply has arrived and the code that awaited it has not run yet. */
   isSettling = false;
-  /** Whether operations of this lane were waiting at the last tick of the timer. */
+  /** Whether operations were waiting at the last tick of the timer. */
   hasWaited = false;
   /** Checks for fast scripts, by group. */
   readonly #fast = new Map<string, RedisOperation[]>();
@@ -52,7 +52,7 @@ export class Lane {
     /** The Cluster slot, or undefined. */
     readonly slot: number | undefined,
     /** Sends a command now. */
-    readonly dispatch: (lane: Lane, batch: Batch) => void,
+    readonly dispatch: (sendQueue: SendQueue, batch: Batch) => void,
     /** Called when no command is in flight and no operation waits. */
     readonly idle: () => void,
   ) {}
@@ -67,15 +67,15 @@ export class Lane {
   }
 
   /** Stops waiting for the pending replies, which are probably lost. */
-  forgetInFlight(): void {
+  abandonInFlight(): void {
     this.inFlight = 0;
     this.epoch++;
   }
 
   /**
-   * Adds an operation to those that wait. Operations on one key keep their order: all fast checks
-   * of a key are in the same list, and these lists are sent before the general operations. A check
-   * that arrives after a general operation is sent with the general ones.
+   * Adds a waiting operation. Operations on one key keep their order: all fast checks of a key are
+   * in the same list, and the lists are sent before the general operations. A check that arrives
+   * after a general operation is sent with the general operations.
    */
   add(operation: RedisOperation, nowMs: number | undefined): void {
     if (nowMs !== this.#nowMs) {
@@ -101,9 +101,9 @@ export class Lane {
   }
 
   /**
-   * Call when a command has ended, before its results are passed to its callers. The callers then
-   * run one after the other. Their next operations are sent together when all have run. With a
-   * single caller, the next operation is sent at once.
+   * Call this when a command has ended, before its results are passed to the callers. The callers
+   * then run one after the other, and their next operations are sent together after all have run.
+   * If there is a single caller, its next operation is sent at once.
    */
   ended(count: number, epoch: number): void {
     if (epoch === this.epoch) this.inFlight--;

@@ -1,7 +1,7 @@
 /**
  * Rejects commands to nodes that do not reply, for node-redis in a Cluster. node-redis measures
- * `socketTimeout` from the last write. Without this module, the probes of many failure domains
- * would keep a connection to such a node open forever.
+ * `socketTimeout` from the last write. Without this module, the probes of many failure domains are
+ * written so often that a connection to such a node is never closed.
  */
 import { monotonicClock } from '../../clock.ts';
 
@@ -19,7 +19,7 @@ interface Pending {
  * and has not replied for longer than `silentMsOf(node)`. Then no command is written, so that the
  * client's timeout closes the connection and the client connects to the new master.
  */
-export function rejectingSilentNodes<Node extends object>(
+export function withSilenceCheck<Node extends object>(
   send: Send,
   nodeOf: (key: string) => Node | undefined,
   silentMsOf: (node: Node) => number,

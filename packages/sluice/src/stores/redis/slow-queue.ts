@@ -6,7 +6,7 @@
  */
 import { monotonicClock } from '../../clock.ts';
 
-/** For each so many waiting operations, one more command may be in flight. */
+/** For every 32 waiting operations, one more command may be in flight. */
 const WAITING_PER_COMMAND = 32;
 
 interface QueuedOperation {
@@ -34,7 +34,7 @@ export class SlowQueue<T extends QueuedOperation> {
   }
 
   /** Whether an operation with one of these keys is waiting. */
-  holds(keys: readonly string[]): boolean {
+  hasKey(keys: readonly string[]): boolean {
     return this.#keys.size > 0 && keys.some((key) => this.#keys.has(key));
   }
 
@@ -74,11 +74,11 @@ export class SlowQueue<T extends QueuedOperation> {
       count++;
     }
     const taken = this.#queue.splice(0, count);
-    for (const { keys } of taken) for (const key of keys) this.#release(key);
+    for (const { keys } of taken) for (const key of keys) this.#removeKey(key);
     return taken;
   }
 
-  #release(key: string): void {
+  #removeKey(key: string): void {
     const count = this.#keys.get(key)! - 1;
     if (count === 0) this.#keys.delete(key);
     else this.#keys.set(key, count);

@@ -31,15 +31,16 @@ interface NodeRedisNode {
 
 const anyOf = <T>(nodes: readonly T[]): T => nodes[Math.floor(Math.random() * nodes.length)];
 
-/** `nodesOf` returns the connections of the client to its nodes; those may be lost. */
+/** `nodesOf` returns the connections of the client to its nodes. Some of them may be lost. */
 export const ioredisSubscriber =
   (nodesOf: () => readonly unknown[]): OpenSubscriber =>
   (channel, onMessage, lost) => {
-    // A lost connection is replaced by a new one instead, so that no timer keeps the process alive.
-    const never = (): null => null;
+    // Disables reconnecting, because its timer would keep the process alive. `autoResubscribe`
+    // opens a new connection instead.
+    const noRetry = (): null => null;
     const node = (anyOf(nodesOf()) as IoredisNode).duplicate({
       ...{ lazyConnect: true, enableOfflineQueue: true, autoResubscribe: false, keyPrefix: '' },
-      ...{ retryStrategy: never, sentinelRetryStrategy: never, failoverDetector: false },
+      ...{ retryStrategy: noRetry, sentinelRetryStrategy: noRetry, failoverDetector: false },
     });
     node.on('error', () => {});
     node.on('connect', () => node.stream?.unref?.());

@@ -7,10 +7,10 @@ import { monotonicClock, systemClock } from '../../clock.ts';
 import type { SentCommand } from '../../store.ts';
 import type { Send } from './client.ts';
 import { buildFastCommand, buildGeneralCommand, type RedisCommand } from './command.ts';
-import type { Lane } from './lane.ts';
 import type { RedisOperation } from './operation.ts';
 import { HandedOver, Reply } from './reply.ts';
 import { isMissingScript, isNotDone, NotSentError, type StoreReplyError } from './reply-errors.ts';
+import type { SendQueue } from './send-queue.ts';
 
 /** Delay before the only retry of an operation that Redis has certainly not executed. */
 const RETRY_DELAY_MS = 10;
@@ -24,23 +24,23 @@ export function hasPassed(sinceMs: number, delayMs: number): boolean {
 export class Transmitter {
   readonly #send: Send;
   readonly #deadlineMs: number;
-  readonly #again: (operations: readonly RedisOperation[], nowMs: number | undefined) => void;
+  readonly #resubmit: (operations: readonly RedisOperation[], nowMs: number | undefined) => void;
   /** Called once, after the first reply. */
   #onFirstReply: (() => void) | undefined;
 
   /**
    * Callers wait up to `deadlineMs` for a reply, so no operation is retried after that time.
-   * `again` is called to send operations that are retried or handed over.
+   * `resubmit` is called to send operations that are retried or handed over.
    */
   constructor(
     send: Send,
     deadlineMs: number,
-    again: (operations: readonly RedisOperation[], nowMs: number | undefined) => void,
+    resubmit: (operations: readonly RedisOperation[], nowMs: number | undefined) => void,
     onFirstReply?: () => void,
   ) {
     this.#send = send;
     this.#deadlineMs = deadlineMs;
-    this.#again = again;
+    this.#resubmit = resubmit;
     this.#onFirstReply = onFirstReply;
   }
 
@@ -50,11 +50,11 @@ export class Transmitter {
     isFast: boolean,
     nowMs: number | undefined,
     domain: number,
-    lane: Lane | undefined,
+    sendQueue: SendQueue | undefined,
   ): Promise<void> {
     const built = this.#build(given, isFast, nowMs);
     if (built === undefined) {
-      lane?.ended(given.length, lane.epoch);
+      sendQueue?.ended(given.length, sendQueue.epoch);
       return Promise.resolve();
     }
     const { operations, command } = built;
@@ -63,8 +63,8 @@ export class Transmitter {
       nowMs,
       sentMs: systemClock.now(),
       command: { domain, outcome: undefined },
-      lane,
-      epoch: lane?.epoch ?? 0,
+      sendQueue,
+      epoch: sendQueue?.epoch ?? 0,
     };
     for (const { recipient } of operations) recipient.sent?.(sent.command);
     const [key] = operations[0].keys;
@@ -110,10 +110,10 @@ export class Transmitter {
    * failure of the command.
    */
   #complete(sent: InFlightCommand, value: unknown): void {
-    const { operations, command, lane } = sent;
+    const { operations, command, sendQueue } = sent;
     this.#onFirstReply?.();
     this.#onFirstReply = undefined;
-    lane?.ended(operations.length, sent.epoch);
+    sendQueue?.ended(operations.length, sent.epoch);
     let reply: Reply;
     try {
       reply = new Reply(value, sent.sentMs);
@@ -155,14 +155,14 @@ export class Transmitter {
       else operation.recipient.succeeded(result);
     }
     for (const operation of handedOver) operation.fast = undefined;
-    if (handedOver.length > 0) this.#again(handedOver, sent.nowMs);
+    if (handedOver.length > 0) this.#resubmit(handedOver, sent.nowMs);
     this.#retry(retried, sent.nowMs);
   }
 
   #failAll(sent: InFlightCommand, error: unknown): void {
-    const { operations, command, lane, nowMs } = sent;
+    const { operations, command, sendQueue, nowMs } = sent;
     command.outcome = 'failed';
-    lane?.ended(operations.length, sent.epoch);
+    sendQueue?.ended(operations.length, sent.epoch);
     const retried: RedisOperation[] = [];
     for (const operation of operations) this.#fail(operation, sent, error, retried);
     this.#retry(retried, nowMs);
@@ -191,7 +191,7 @@ export class Transmitter {
 
   #retry(operations: readonly RedisOperation[], nowMs: number | undefined): void {
     if (operations.length === 0) return;
-    monotonicClock.schedule(RETRY_DELAY_MS, () => this.#again(operations, nowMs));
+    monotonicClock.schedule(RETRY_DELAY_MS, () => this.#resubmit(operations, nowMs));
   }
 
   /** Calls `send`. An exception of the client becomes a rejection. */
@@ -218,8 +218,8 @@ interface InFlightCommand {
   /** Passed to recipients. A small object, because circuit breakers keep the last one. */
   readonly command: SentCommand;
   /** Undefined for a command of a slow queue. */
-  readonly lane: Lane | undefined;
-  /** The epoch of the lane, see `Lane`. */
+  readonly sendQueue: SendQueue | undefined;
+  /** The epoch of the send queue, see `SendQueue`. */
   readonly epoch: number;
 }
 

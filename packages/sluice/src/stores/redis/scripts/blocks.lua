@@ -1,11 +1,13 @@
--- Blocks: a denied check of a policy with blocks starts one, unless one is running. While it runs,
--- every check is denied. It lasts `min(for * factor^k, max)`, where k is the number of blocks in a
--- row before it. More than `forget` after its end, k is 0. A block is stored with the records of its
--- limit.
+-- Blocks: if a policy has the option `block`, a denied check starts a block, unless a block is
+-- running. While a block runs, every check of its key is denied. A block lasts
+-- `min(for * factor^k, max)`, where k is the number of blocks in a row before it. If the last block
+-- ended more than `forget` ago, k is 0. A block is stored with the other records of its limit
+-- (records.lua).
 local records
 
--- Returns the end of the last block, and the number of blocks in a row: 0, 0 if there is none that
--- has an effect. One that started more than a window ahead was stored by a wrong clock.
+-- Returns the end of the last block, and the number of blocks in a row. Returns 0, 0 if no block has
+-- an effect. Ignores a block that starts more than a window after `time`, because a wrong clock has
+-- stored it.
 local function findBlock(name, params, time)
   records = records or buildRecords()
   local startMs, endMs, count = records.block(name)
@@ -15,7 +17,7 @@ local function findBlock(name, params, time)
   return endMs, count
 end
 
--- Returns the length of a block after `count` blocks in a row. Multiplies, to stay exact.
+-- Returns the length of a block after `count` blocks in a row. A power could be inexact.
 local function lengthOf(block, count)
   local length = block.first
   if block.factor > 1 then
@@ -37,7 +39,7 @@ local function withBlock(endMs, time, wait, free, reset)
   return max(wait, endMs - time), 0, max(reset, endMs - time), endMs
 end
 
--- Starts the block of a limit that denied a check. Returns when it ends.
+-- Starts a block for a limit that denied a check. Returns when the block ends.
 local function startBlock(name, params, time, count)
   local endMs = time + lengthOf(params.block, count)
   storeBlock(name, params, time, endMs, count + 1)

@@ -19,7 +19,7 @@ build.concurrency = function()
     error('ERR not holds of this limiter: ' .. key, 0)
   end
 
-  -- Returns the integer that is stored as a score, or its negative.
+  -- Returns the integer whose negative is stored as a score. If `sign` is 1, the score is the integer.
   local function numberOf(key, score, sign)
     local number = (sign or -1) * tonumber(score)
     if number % 1 ~= 0 or number < 0 or number > MOST then notHolds(key) end
@@ -78,7 +78,7 @@ build.concurrency = function()
   -- Returns the time until the oldest holds with a cost of at least `needed` have expired.
   local function waitFor(state, time, needed)
     local freed, seen = 0, 0
-    -- Of holds of cost 1, read only the last.
+    -- If all holds have the cost 1, read only the last one that must expire.
     if needed > FEW and isPlain(state) then freed, seen = needed - 1, needed - 1 end
     while state.isStored do
       local some = call('ZRANGEBYSCORE', state.key, time + 1, '+inf', 'WITHSCORES', 'LIMIT', seen,
@@ -118,8 +118,8 @@ build.concurrency = function()
     call('ZREMRANGEBYSCORE', key, 1, state.passedAt)
   end
 
-  -- Publishes the name of the key, without the prefix, to processes that wait for a release. A user
-  -- without the right to publish must not fail to release.
+  -- Publishes the name of the key, without the prefix, to processes that wait for a release. Uses
+  -- pcall: if the Redis user may not publish, the hold is released anyway.
   local function publish(key, params)
     redis.pcall('PUBLISH', params.rest, match(key, '{.*$') or key)
   end
@@ -144,7 +144,7 @@ build.concurrency = function()
     end,
 
     blank = function(state, params, time)
-      -- The fence stays: it increases even if the clock stepped far back.
+      -- The fence is kept, so that fences increase even if the clock stepped far back.
       state.isReplaced, state.isStored, state.total, state.known = state.isStored, false, 0, time
       return state
     end,
@@ -162,7 +162,7 @@ build.concurrency = function()
       return 0, free - cost, params.window, state.fence
     end,
 
-    -- A delta of 0 renews the hold with this fence, any other releases it.
+    -- A delta of 0 renews the hold with this fence. Any other delta releases it.
     adjust = function(state, params, time, _, delta, cost, fence)
       local member = memberOf(fence, cost)
       local expires = call('ZMSCORE', state.key, member)[1]

@@ -172,7 +172,7 @@ local function buildSegments(chunks)
     return log, 0
   end
 
-  -- Makes an entry of a segment the oldest entry of the log.
+  -- Makes entry `index` of a segment the oldest entry of the log.
   function segments.moveHead(log, chunk, index)
     log.dead, log.skipped = chunk.place, index
     if chunk.place < log.segments then setHead(log, chunk) end

@@ -1,6 +1,6 @@
--- Functions that the algorithms of the general script share. `build` has a function for each
--- algorithm, which is called only if the batch has a policy with that algorithm. This function
--- returns a table of functions for the state of one key:
+-- Functions that the algorithms of the general script share. The table `build` has a function for
+-- each algorithm, which is called only if the batch has a policy with that algorithm. Each of these
+-- functions returns a table of functions for the state of one key:
 --
 --   read(key, state, params)                  fills the table `state`; returns the latest time in
 --                                             it, in ms, or nil for a new key

@@ -2,8 +2,8 @@
 -- of cost c takes c tokens. shared/token-bucket.lua has the formula.
 --
 -- Value: the time of the newest charge (ms), the level at that time (tokens*W, negative after an
--- overcharge), and the time from that charge to the expiry of the key (ms). A process with another
--- limit may have written the third number.
+-- overcharge), and the time from that charge to the expiry of the key (ms). The third number depends
+-- on the limit, which may differ in the process that wrote it.
 build['token-bucket'] = function()
   local function levelAt(state, params, time)
     return min(params.capacity * params.window, state.level + (time - state.charged) * params.limit)
@@ -52,7 +52,7 @@ build['token-bucket'] = function()
       -- The lowest level whose difference from a full bucket is an exact integer.
       local deepest = full - MOST
       local before = levelAt(state, params, time)
-      -- The bucket refills a charge over time, so a refund returns only the part still missing.
+      -- The bucket refills a charge over time. A refund returns only the part not refilled yet.
       local missing = max(cost * params.window - (time - charged) * params.limit, 0)
       local change = max(delta * params.window, -missing)
       -- Changes the level at the time of the newest charge, so that the latest time in the state

@@ -1,5 +1,5 @@
 -- Adds the decision of one key to the reply of a fast script. If the wait is invalid because the
--- value is damaged, clears `isFast` instead, which hands the check over.
+-- value is damaged, clears `isFast` instead, so that the check is handed over to the general script.
 --
 -- In:   isFast, time, wait, free, reset
 -- Out:  isFast

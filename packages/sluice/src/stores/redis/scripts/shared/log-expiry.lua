@@ -1,5 +1,5 @@
--- Sets when a log that is written now expires: up to SLACK_MS later than necessary, which avoids
--- setting the TTL of a busy key with every call.
+-- Sets `expires` to the time at which a log that is written now expires: up to SLACK_MS later than
+-- necessary, which avoids setting the TTL of a busy key with every call.
 --
 -- In:   latest, length (W), expired (the stored time at which the key expires)
 -- Out:  expires

@@ -1,4 +1,4 @@
--- Sets `start` to the earliest time whose admissions have this stamp.
+-- Sets `start` to the first millisecond of the bucket whose entry has the time `stamp`.
 --
 -- In:   stamp, bucket
 -- Out:  start
