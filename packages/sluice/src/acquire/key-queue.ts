@@ -45,9 +45,9 @@ export class LinkedList<T> {
  */
 interface Sum {
   readonly at: number;
-  /** The node whose sum ends where this one starts. Undefined if this one starts at waiter 1. */
+  /** The node that sums the waiters directly before those of this node. Undefined if none are. */
   left: Sum | undefined;
-  /** The next node whose sum includes this one. */
+  /** The next node whose sum includes the sum of this node. */
   up?: Sum;
   cost: number;
 }

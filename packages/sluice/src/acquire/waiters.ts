@@ -240,7 +240,7 @@ export class Waiters {
     return true;
   }
 
-  /** Estimates one waiter. If all are estimated, sends the check of the first one to the store. */
+  /** Estimates the turn of one waiter. If all are estimated, decides the first waiter's check. */
   #advance(queue: KeyQueue<Waiter>): void {
     // While the store decides the first waiter, no estimate is valid. When the store replies,
     // `#finishDecision` adds the queue to `#ready` again.
@@ -324,8 +324,8 @@ export class Waiters {
     this.#timed.delete(waiter);
     waiter.state = 'sleeping';
     waiter.dueMs = dueMs;
-    // Order -1: this wake-up comes before the deadlines of the same millisecond, so that waiters
-    // with such a deadline can still be admitted after this one.
+    // Order -1 puts the wake-up before the deadlines of the same millisecond. So a later waiter can
+    // still be admitted in the millisecond of its deadline.
     this.#timed.add(waiter, -1);
   }
 

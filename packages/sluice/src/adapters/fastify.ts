@@ -164,7 +164,7 @@ const plugin: FastifyPluginAsync<FastifyRateLimitPlugin> = async (app, options) 
   });
 };
 
-/** Not encapsulated (`skip-override`), so that the hooks apply to the whole app. */
+/** The plugin. It is not encapsulated (`skip-override`), so its hooks apply to the whole app. */
 export const rateLimit: FastifyPluginAsync<FastifyRateLimitPlugin> = Object.assign(plugin, {
   [Symbol.for('skip-override')]: true,
   [Symbol.for('fastify.display-name')]: 'sluice',

@@ -78,7 +78,7 @@ export function rateLimit<E extends Env = Env>(options: HonoOptions<E>): Middlew
     if (decision.settle !== undefined) settleOnEnd(context, response, decision.settle);
     return next();
   };
-  // Not async, which avoids a promise for a synchronous decision.
+  // This function is not async, which avoids a promise for a synchronous decision.
   return (context, next) => {
     const env = (context.env ?? {}) as ServerEnv;
     const decision = decide(limiter, context, env, reader);

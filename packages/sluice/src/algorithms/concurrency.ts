@@ -4,8 +4,8 @@
  * `cost(counting holds) + c <= N`.
  *
  * This is a sliding log whose window is the lease. Besides the log, the store keeps a record of
- * each hold. It is needed because the holds of one millisecond share an entry of the log, so the
- * entry does not show whether a certain hold can still be released.
+ * each hold: the holds of one millisecond share an entry of the log, so only the record shows
+ * whether a hold can still be released.
  *
  * Cells: as in a sliding log.
  */
@@ -18,8 +18,7 @@ export const concurrency: Algorithm = logAlgorithm({
   redisTag: 'H',
   stampOf: (_params, timeMs) => timeMs,
   startOf: (_params, stampMs) => stampMs,
-  // A hold may be released at any time. So it is not certain that the calls before this one delay
-  // it.
+  // A hold may be released at any time, so it is not certain that earlier calls delay this call.
   queueEstimate: (_params, cost) => fitsAfter(cost, 0),
 });
 

@@ -118,7 +118,7 @@ export function logAlgorithm(mapping: EntryMapping): Algorithm {
 
     restore(state, { limit, windowMs }, _timeMs, used, untilMs) {
       const stampMs = untilMs - windowMs;
-      // Adds one entry at the time of the newest evicted entry, of at most the cost of the limit.
+      // Adds one entry at the time of the evicted key's newest entry. Caps its cost at the limit.
       const cost = Math.min(used, limit);
       if (cost > 0) state.entries.append(state, stampMs, stampMs, cost);
       state.cells[state.at] = untilMs;

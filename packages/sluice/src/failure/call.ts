@@ -178,7 +178,7 @@ export abstract class Call<T> extends Deadline implements Recipient<T> {
     }
   }
 
-  /** Returns the outcome to report. The store may have set one for all calls of the command. */
+  /** Returns the outcome to report for a command. Several calls may share it, and fail with it. */
   private outcomeIn(command: SentCommand | undefined, outcome: CallOutcome): CallOutcome {
     if (outcome === 'nothing' || command === undefined) {
       // If commands were sent to other domains only, this domain has not failed.

@@ -36,7 +36,7 @@ function draftHeaders(report: HeaderReport): readonly Header[] {
   // A structured field cannot be an empty list, so the header is omitted.
   if (limits.length === 0) return [];
   const policies = limits.map(({ policy, limit, windowMs }) => {
-    // For a concurrency limit, the draft defines a quota unit. It has neither a window nor a reset.
+    // A concurrency limit has neither a window nor a reset. The draft has a quota unit for it.
     const kind = windowMs === 0 ? ';qu="concurrent-requests"' : `;w=${toWindowSeconds(windowMs)}`;
     return `${quoteName(policy)};q=${toInteger(limit)}${kind}`;
   });

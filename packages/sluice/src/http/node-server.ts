@@ -74,7 +74,7 @@ export function setHeaders(response: ServerResponse, { headers }: RequestDecisio
   if (headers.length === 0) return;
   try {
     const isFirst = response.getHeader(headers[0][0]) === undefined;
-    // Not `[name, value]`, which would run the array iterator for each header.
+    // Destructured by index: `[name, value]` would run the array iterator for each header.
     for (const { 0: name, 1: value } of headers) {
       response.setHeader(name, isFirst ? value : appendToList(response.getHeader(name), value));
     }

@@ -37,7 +37,7 @@ type LongUnit = 'sec' | 'second' | 'min' | 'minute' | 'hour' | 'day' | 'week';
  * The length of a window: milliseconds, or a whole number and a unit without a space, such as
  * `'90s'` or `'15min'`.
  */
-// Not `${number}`, which would also accept a space after the number, as in '1 hour'.
+// `${bigint}`, because `${number}` would also accept a space after the number, as in '1 hour'.
 export type Window = number | Unit | `${bigint}${Unit}`;
 
 /** One limit on requests. */

@@ -47,7 +47,7 @@ export class RequestChecks<R> {
     this.#onFailure = onFailure;
     const limiter = options.limiter ?? this.#ownLimiter(options);
     this.limiter = limiter as unknown as Limiter<Policies>;
-    // Also throws for a policy that the limiter does not have.
+    // `policy` throws for a name that the limiter does not have.
     this.windowsMs = new Map(
       limits.map(({ name }) => [name, limiter.policies.policy(name).windowMs]),
     );

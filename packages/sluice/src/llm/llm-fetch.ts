@@ -119,7 +119,7 @@ class LlmCaller {
     maxWaitMs: number,
     signal: AbortSignal | undefined,
   ): Promise<Decision> {
-    // With a `maxWaitMs` of 0, `acquire` would deny the call while the store decides another one.
+    // With a `maxWaitMs` of 0, `acquire` would deny the call while the store decides another call.
     if (maxWaitMs === 0) return this.#limiter.check(limits);
     if (this.#inFlight === 0) {
       return this.#limiter.acquire(limits, { maxWaitMs, ...(signal && { signal }) });

@@ -64,7 +64,7 @@ function respond(
   return Response.json(body, { status, headers });
 }
 
-/** Returns a 429 response that SDKs handle like one of the provider, or throws. */
+/** Returns a 429 response that SDKs handle like a 429 of the provider, or throws an error. */
 export function denialResponse(
   call: ModelCall,
   denial: Denial,

@@ -24,9 +24,9 @@ export type RunResult<T> =
   | { readonly allowed: true; readonly value: T; readonly decision: Admitted }
   | { readonly allowed: false; readonly value?: undefined; readonly decision: Denied };
 
-/** A check, and when it was last sent to the store. */
+/** A check with the time at which it was last sent to the store. */
 export interface TimedCheck extends Check {
-  /** By the `clock` option of the limiter, else by the monotonic clock. */
+  /** When the check was sent, by the `clock` option of the limiter or else the monotonic clock. */
   sentMs?: number;
 }
 

@@ -158,7 +158,7 @@ export interface RateLimitInfo {
   /** When the full limit is available again. */
   readonly resetTime: Date;
   readonly key: string;
-  /** Not contained in the JSON of this object. */
+  /** The decision. The JSON of this object does not contain it. */
   readonly decision: Decision;
 }
 

@@ -13,7 +13,7 @@ export function ipKeyGenerator(
   ipv6Subnet: number | false = DEFAULT_SUBNET,
 ): string {
   const whole = addressKey(address, WHOLE_ADDRESS);
-  // Not an address, or IPv4, for which the subnet is irrelevant.
+  // The subnet is irrelevant for an IPv4 address, and for text that is no address.
   if (whole === undefined || !whole.includes(':')) return whole ?? address;
   return ipv6Subnet === false ? whole : addressKey(address, ipv6Subnet)!;
 }

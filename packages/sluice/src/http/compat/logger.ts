@@ -2,7 +2,7 @@
 import { checkMethods } from '../../errors.ts';
 import { emitWarning, type Warning, warnOnError } from '../../warning.ts';
 
-/** Any logger with these methods, such as `console` or one of pino. */
+/** Any logger with these methods, such as `console` or a logger of pino. */
 export interface Logger {
   /** Receives an error of the store, and a message about what happens to the request. */
   error(error: unknown, message?: string): void;

@@ -21,9 +21,10 @@ interface BlockRecord extends TableRecord {
   readonly count: number;
 }
 
-/** Returns the length of a block after `count` blocks in a row. A power could be inexact. */
+/** Returns the length of a block after `count` blocks in a row. */
 function lengthOf({ forMs, factor, maxMs }: BlockParams, count: number): number {
   let ms = forMs;
+  // Multiplies step by step: `factor ** count` could be inexact.
   if (factor > 1) for (let at = 0; at < count && ms < maxMs; at++) ms *= factor;
   return Math.min(ms, maxMs);
 }

@@ -227,7 +227,8 @@ export class PolicyTable implements LimitTable {
     table.hash(key);
     if (this.#evicted?.find(table.low, table.high, nowMs)) {
       const { untilMs } = this.#evicted;
-      // The sketch cannot delete one key, but a row with nothing used takes precedence over it.
+      // A single key cannot be deleted from the sketch. But a row takes precedence over the sketch,
+      // so add a row that has used nothing.
       this.#insert(nowMs);
       this.#algorithm.restore(state, this.#largestParams!, nowMs, 0, untilMs);
     }

@@ -23,7 +23,7 @@ export class Batcher {
   readonly #single: SendQueue;
   /** Send queues of a Cluster by slot, while they have operations. */
   readonly #sendQueues = new Map<number, SendQueue>();
-  /** By failure domain, because a node that does not reply must not delay calls to other nodes. */
+  /** By failure domain: a node that does not reply must not delay operations on other nodes. */
   readonly #slowQueues = new Map<number, SlowQueue<SlowOperation>>();
   #isSlowScheduled = false;
   /** Whether `together` is running. */

@@ -215,7 +215,7 @@ interface InFlightCommand {
   readonly nowMs: number | undefined;
   /** When the command was sent, by the system clock. */
   readonly sentMs: number;
-  /** Passed to recipients. A small object, because circuit breakers keep the last one. */
+  /** The object that recipients receive. It is small, because circuit breakers store it. */
   readonly command: SentCommand;
   /** Undefined for a command of a slow queue. */
   readonly sendQueue: SendQueue | undefined;

@@ -195,7 +195,7 @@ build.concurrency = function()
     end,
 
     -- Deletes all holds. The last fence is kept for a lease: otherwise a hold of the same
-    -- millisecond would get the fence of a deleted one.
+    -- millisecond would get the fence of a deleted hold.
     reset = function(key, params)
       local fence = redis.pcall('ZMSCORE', key, 'f')[1]
       local isDeleted = call('UNLINK', key)

@@ -2,10 +2,9 @@
 --
 --   entry:  time w | total w        (w = width, 1 to 7 bytes)
 --
--- Times are milliseconds since `base`. The total of an entry is the summed cost of all entries up
--- to and including it, less `origin`. So the cost of a range is one subtraction, and a binary
--- search works by time and by cost. The width is large enough for the largest time and total of the
--- chunk.
+-- Times are milliseconds since `base`. The total of an entry is the summed cost of this entry and
+-- all earlier entries, less `origin`. So the cost of a range is one subtraction, and a binary search
+-- works by time and by cost. The width is large enough for the largest time and total of the chunk.
 --
 -- In Lua a chunk is a table: `bytes`, `start` (offset of entry 0), `count`, `base`, `origin`,
 -- `width`, and three values derived from the width: `size` (bytes per entry), `format` and `most`

@@ -1,6 +1,6 @@
 -- sliding-counter: shared/sliding-counter.lua has the formula.
 --
--- Value: the number of the newest window, the cost in that window, and the cost in the one before.
+-- Value: the number of the newest window, the cost in that window, and the cost in the window before.
 build['sliding-counter'] = function()
   local function expires(window, params)
     return (window + 2) * params.window

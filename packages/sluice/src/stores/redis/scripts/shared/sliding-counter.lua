@@ -4,7 +4,7 @@
 --
 -- In:   limit, length (W), time, cost, take (whether to charge)
 --       newest, current, previous   number of the newest window of the state, the cost in that
---                                   window, and the cost in the one before
+--                                   window, and the cost in the window before
 -- Out:  wait, free, reset
 --       newest, current, previous   the new state, for the window of `time`
 -- 1. The newest window in the state is the current window, the previous one, or older.
