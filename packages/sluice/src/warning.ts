@@ -33,7 +33,7 @@ export interface WarningCodes {
   WARN_REDIS_KEY_PREFIX: never;
   /** The Redis client keeps a connection to a server that has stopped responding. */
   WARN_REDIS_SOCKET_TIMEOUT: never;
-  /** The Redis client does not notice a failover. */
+  /** The Redis client does not detect a failover. */
   WARN_REDIS_FAILOVER: never;
   /** Redis evicts keys when its memory is full, which resets their limits. */
   WARN_REDIS_EVICTS: never;

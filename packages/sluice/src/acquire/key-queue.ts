@@ -55,7 +55,7 @@ interface Sum {
 /** The waiters of one key, in order of arrival. */
 export class KeyQueue<T> extends LinkedList<T> {
   #newest: Sum | undefined;
-  /** The first waiter whose turn is not estimated yet. Those after it are not estimated either. */
+  /** The first waiter without an estimate of its turn. The waiters after it have no estimate. */
   unestimated: QueueNode<T> | undefined;
   /** The node of this queue in the list of queues with work to do, or undefined. */
   ready: QueueNode<KeyQueue<T>> | undefined;

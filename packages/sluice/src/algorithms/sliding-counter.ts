@@ -44,17 +44,18 @@ export const slidingCounter: Algorithm = {
     if (previous > 0) free -= Math.ceil((previous * leftMs) / windowMs);
     let retryAfterMs = 0;
     if (cost > free) {
-      // In this window, the cost fits once `previous * left <= room * W`: with room 0, at its end.
+      // In this window, the cost fits once `previous * leftMs <= room * W`. If `room` is 0, that is
+      // at the end of the window.
       let room = limit - current - cost;
-      let fading = previous;
+      let fadingCost = previous;
       retryAfterMs = leftMs;
       if (room < 0) {
         // In the next window, only `current` counts, as the cost of the previous window.
         room += current;
-        fading = current;
+        fadingCost = current;
         retryAfterMs += windowMs;
       }
-      retryAfterMs -= Math.floor((room * windowMs) / fading);
+      retryAfterMs -= Math.floor((room * windowMs) / fadingCost);
     } else if (take) {
       free -= cost;
       current += cost;

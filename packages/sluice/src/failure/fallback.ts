@@ -197,7 +197,7 @@ function markDegraded(
   degraded: Degraded,
   late: string | undefined,
 ): CheckResult {
-  // The local store returns the first decision again for the same idempotency id. It is marked.
+  // For a known idempotency id, the local store returns the first decision, which is marked.
   if (result.degraded !== undefined) return result;
   const { receipt } = result as { receipt?: Receipt };
   Object.assign(result, { degraded });

@@ -35,7 +35,7 @@ import { type Evictor, isWide, type LimitTable, PolicyTable } from './policy-tab
 /** Passed to `onEviction` when a key is evicted whose charges have not expired. */
 export interface Eviction {
   readonly policy: string;
-  /** Number of keys per policy that other policies cannot evict. This policy holds more. */
+  /** Number of keys per policy that other policies cannot evict. `policy` holds more keys. */
   readonly guaranteedKeys: number;
 }
 

@@ -149,7 +149,7 @@ export class Batcher {
     return slot === undefined ? 0 : domainOfSlot(slot);
   }
 
-  /** Whether a slow operation on one of the keys is waiting. It must be sent first. */
+  /** Whether a slow operation on one of the keys is waiting. A new operation must follow it. */
   #isBehindSlow(keys: readonly string[], slot: number | undefined): boolean {
     if (this.#slowQueues.size === 0) return false;
     return this.#slowQueues.get(this.#domainOf(slot))?.hasKey(keys) === true;

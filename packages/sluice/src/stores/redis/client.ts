@@ -105,7 +105,7 @@ function missedFailoverWarning(fix: string): RedisWarning {
   return {
     code: 'WARN_REDIS_FAILOVER',
     message:
-      'The Redis client does not notice a failover while its connection to the old master is ' +
+      'The Redis client does not detect a failover while its connection to the old master is ' +
       `open: calls are charged there and lost, or stay degraded. Set ${fix}.`,
   };
 }
