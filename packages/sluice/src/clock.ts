@@ -1,6 +1,6 @@
 /** Clocks and timers. No other file reads the time. */
 import { checkInteger } from './errors.ts';
-import { byTime, Heap, type Timed } from './heap.ts';
+import { byTime, Heap, type TimedEntry } from './heap.ts';
 
 export interface Clock {
   /** Returns whole milliseconds since the epoch. */
@@ -62,7 +62,7 @@ export function scheduleInBackground(delayMs: number, wake: () => void): () => v
   return () => clearTimeout(timer as number);
 }
 
-interface Timer extends Timed {
+interface Timer extends TimedEntry {
   readonly wake: () => void;
 }
 

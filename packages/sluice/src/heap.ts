@@ -10,12 +10,12 @@ export interface HeapEntry {
   at?: number;
 }
 
-export interface Timed extends HeapEntry {
+export interface TimedEntry extends HeapEntry {
   dueMs: number;
 }
 
 /** Ranks entries by time: the earliest is first. */
-export const byTime = ({ dueMs }: Timed): number => dueMs;
+export const byTime = ({ dueMs }: TimedEntry): number => dueMs;
 
 export class Heap<Entry extends HeapEntry> {
   readonly #entries: Entry[] = [];

@@ -1,14 +1,14 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { byTime, Heap, type Timed } from '../src/heap.ts';
+import { byTime, Heap, type TimedEntry } from '../src/heap.ts';
 
 describe('Heap', () => {
   it('Heap returns entries by time, then by order of addition, also after removals', () => {
     const operation = fc.record({ dueMs: fc.nat(9), remove: fc.option(fc.nat(20)) });
     fc.assert(
       fc.property(fc.array(operation, { maxLength: 60 }), (operations) => {
-        const heap = new Heap<Timed>(byTime);
-        let kept: Timed[] = [];
+        const heap = new Heap<TimedEntry>(byTime);
+        let kept: TimedEntry[] = [];
         for (const { dueMs, remove } of operations) {
           const entry = { dueMs };
           heap.add(entry);
@@ -28,7 +28,7 @@ describe('Heap', () => {
   });
 
   it('Heap ignores the removal of an entry that it does not contain', () => {
-    const heap = new Heap<Timed>(byTime);
+    const heap = new Heap<TimedEntry>(byTime);
     const [one, other] = [{ dueMs: 1 }, { dueMs: 2 }];
     heap.delete(one);
     heap.add(one);

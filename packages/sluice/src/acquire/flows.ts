@@ -16,7 +16,7 @@
 import { type Clock, inNextTurn } from '../clock.ts';
 import type { Decision } from '../decision.ts';
 import { closed } from '../errors.ts';
-import { byTime, Heap, type HeapEntry, type Timed } from '../heap.ts';
+import { byTime, Heap, type HeapEntry, type TimedEntry } from '../heap.ts';
 import { type Check, idOf } from '../store.ts';
 import { type AcquireOptions, checkFlow, checkWait } from './context.ts';
 import { LinkedList, type QueueNode } from './key-queue.ts';
@@ -28,7 +28,7 @@ const SLICE = 128;
 
 const NEVER = Number.POSITIVE_INFINITY;
 
-interface Call extends Timed {
+interface Call extends TimedEntry {
   readonly check: Check;
   readonly options: AcquireOptions;
   readonly group: Group;

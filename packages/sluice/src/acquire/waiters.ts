@@ -28,7 +28,7 @@ import { isConcurrency } from '../algorithms/index.ts';
 import { inNextTurn } from '../clock.ts';
 import { type Charge, type CheckResult, type Decision, jointDecision } from '../decision.ts';
 import { closed } from '../errors.ts';
-import { byTime, Heap, type Timed } from '../heap.ts';
+import { byTime, Heap, type TimedEntry } from '../heap.ts';
 import { type Check, idOf, type Limit } from '../store.ts';
 import { type AcquireOptions, checkWait, type WaitingContext } from './context.ts';
 import { estimateTurn, isDeniedUntil } from './estimates.ts';
@@ -43,7 +43,7 @@ const SLICE = 128;
 
 const NEVER = Number.POSITIVE_INFINITY;
 
-interface Waiter extends Timed {
+interface Waiter extends TimedEntry {
   readonly check: Check;
   readonly deadlineMs: number;
   readonly signal: AbortSignal | undefined;

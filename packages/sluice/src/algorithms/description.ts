@@ -22,7 +22,7 @@ export interface LogEntry {
 }
 
 /** The fields of every description. Texts are plain English without a final period. */
-interface Common {
+interface CommonFields {
   /** The cost that counts, or the tokens that are missing, in whole numbers. */
   readonly used: number;
   /** The largest cost that could ever fit: `burst` for a token bucket, else the limit. */
@@ -42,7 +42,7 @@ interface Common {
 }
 
 /** A log: entries that count until they are one window old. */
-export interface EntriesDescription extends Common {
+export interface EntriesDescription extends CommonFields {
   readonly shape: 'entries';
   /** The listed entries that still count, oldest first. */
   readonly entries: readonly LogEntry[];
@@ -51,7 +51,7 @@ export interface EntriesDescription extends Common {
 }
 
 /** Windows aligned to the clock. `sliding-counter`: the previous and the current window. */
-export interface WindowsDescription extends Common {
+export interface WindowsDescription extends CommonFields {
   readonly shape: 'windows';
   /** Oldest first. */
   readonly windows: readonly CountedWindow[];
@@ -65,7 +65,7 @@ export interface CountedWindow {
 }
 
 /** A bucket that refills at a constant rate. */
-export interface LevelDescription extends Common {
+export interface LevelDescription extends CommonFields {
   readonly shape: 'level';
   /** The tokens available now, with fractions; negative after an overcharge. */
   readonly tokens: number;
@@ -93,7 +93,7 @@ export interface AlgorithmInfo {
   ): KeyDescription;
 }
 
-/** Returns the fields of `Common` that depend only on the used cost and the capacity. */
+/** Returns the fields of `CommonFields` that depend only on the used cost and the capacity. */
 export function usage(used: number, { capacity }: LimitParams) {
   return { used, limit: capacity, remaining: Math.max(capacity - used, 0) };
 }

@@ -103,13 +103,13 @@ export function modelOf(models: ModelTable, name: string): ModelOptions | undefi
   return found === undefined ? undefined : models[found];
 }
 
-type Priced = Pick<ModelOptions, (typeof PRICES)[number]>;
+type Prices = Pick<ModelOptions, (typeof PRICES)[number]>;
 
 /** Prices are multiplied by this number, so that prices with up to six decimals are exact. */
 const SCALE = 1_000_000;
 const scaled = (price: number): bigint => BigInt(Math.round(price * SCALE));
 
-const ratesOf = ({ input = 0, output = 0, cachedInput = input, cacheWrite = input }: Priced) => ({
+const ratesOf = ({ input = 0, output = 0, cachedInput = input, cacheWrite = input }: Prices) => ({
   inputTokens: input,
   cachedInputTokens: cachedInput,
   cacheWriteTokens: cacheWrite,
@@ -120,7 +120,7 @@ const ratesOf = ({ input = 0, output = 0, cachedInput = input, cacheWrite = inpu
  * Returns the cost in millionths of the currency, rounded up. A price per million tokens needs no
  * conversion, because it is the price of one token in millionths.
  */
-export function costOf(prices: Priced, usage: Usage): number {
+export function costOf(prices: Prices, usage: Usage): number {
   let sum = 0n;
   for (const [kind, rate] of Object.entries(ratesOf(prices))) {
     sum += BigInt(usage[kind as keyof Usage]) * scaled(rate);
@@ -130,7 +130,7 @@ export function costOf(prices: Priced, usage: Usage): number {
 
 /** Counts all of `tokens`, whose kind is unknown, as the kind of input with the highest price. */
 export function asMostExpensiveInput(
-  prices: Priced | undefined,
+  prices: Prices | undefined,
   tokens: number,
 ): Omit<Usage, 'outputTokens'> {
   const none = { inputTokens: 0, cachedInputTokens: 0, cacheWriteTokens: 0 };

@@ -18,7 +18,7 @@ const MAX_ACCOUNTS = 10_000;
 /** The capacity of the provider's limits that a call uses, by unit. */
 export type Needs = Readonly<Record<ProviderUnit, number>>;
 
-interface Reported extends ProviderLimit {
+interface ReportedLimit extends ProviderLimit {
   readonly atMs: number;
 }
 
@@ -27,7 +27,7 @@ export class ProviderAccount {
   readonly #clock: Clock;
   readonly #maxHoldMs: number;
   #delayedUntilMs = 0;
-  readonly #reported = new Map<ProviderUnit, Reported>();
+  readonly #reported = new Map<ProviderUnit, ReportedLimit>();
   /** The summed needs of calls that have no response headers yet. */
   readonly #unreported = { requests: 0, tokens: 0, inputTokens: 0, outputTokens: 0 };
 
@@ -43,7 +43,7 @@ export class ProviderAccount {
     return Math.max(this.#delayedUntilMs - nowMs, ...waits, 0);
   }
 
-  #waitFor(reported: Reported, needs: Needs, nowMs: number): number {
+  #waitFor(reported: ReportedLimit, needs: Needs, nowMs: number): number {
     const { unit, limit, remaining, resetAfterMs, atMs } = reported;
     const leftMs = atMs + resetAfterMs - nowMs;
     if (leftMs <= 0) {

@@ -8,7 +8,7 @@ import { monotonicClock } from '../../clock.ts';
 type Send = (args: readonly string[], key: string) => Promise<unknown>;
 
 /** The commands to a node that have no reply yet. */
-interface Pending {
+interface PendingCommands {
   count: number;
   /** When the last reply arrived or, if that is later, when the first command was sent. */
   sinceMs: number;
@@ -24,7 +24,7 @@ export function withSilenceCheck<Node extends object>(
   nodeOf: (key: string) => Node | undefined,
   silentMsOf: (node: Node) => number,
 ): Send {
-  const pendings = new WeakMap<object, Pending>();
+  const pendings = new WeakMap<object, PendingCommands>();
   return (args, key) => {
     const node = nodeOf(key);
     if (node === undefined) return send(args, key);
