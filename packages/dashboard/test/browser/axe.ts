@@ -14,14 +14,23 @@ interface Violation {
   }[];
 }
 
-/** Serious and critical violations; with `rules`, of those rules only. */
-export async function barriersIn(page: Page, rules?: readonly string[]): Promise<string[]> {
+export interface Rules {
+  /** The rules to check (default: all). */
+  readonly only?: readonly string[];
+  /** Rules to omit. */
+  readonly without?: readonly string[];
+}
+
+/** Serious and critical violations. */
+export async function barriersIn(page: Page, rules: Rules = {}): Promise<string[]> {
+  const { only, without = [] } = rules;
   // Evaluated, since the page's CSP blocks injected script tags.
   if (!(await page.evaluate(() => 'axe' in window))) await page.evaluate(source);
   const options = {
     resultTypes: ['violations'],
     preload: false,
-    ...(rules !== undefined && { runOnly: { type: 'rule', values: rules } }),
+    rules: Object.fromEntries(without.map((rule) => [rule, { enabled: false }])),
+    ...(only !== undefined && { runOnly: { type: 'rule', values: only } }),
   };
   const violations = (await page.evaluate(
     `axe.run(document, ${JSON.stringify(options)}).then(({ violations }) => violations)`,

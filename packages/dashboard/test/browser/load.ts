@@ -25,7 +25,7 @@ export const POLICIES = [
   policy('idle', 10, '1m'),
 ];
 
-const PAUSE_MS = 60;
+const PAUSE_MS = 100;
 
 /** A few clients, one of them with a growing rate. */
 export function mixed(turn: number): readonly Check[] {

@@ -3,13 +3,15 @@ import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { barriersIn } from './axe.ts';
+import { barriersIn, type Rules } from './axe.ts';
 import { faultsOf, NO_FAULTS } from './layout.ts';
 import { DESKTOP, enter, PHONE, useBrowser } from './stage.ts';
 import { type Scenes, show, startScenes, VIEWS, type View } from './views.ts';
 
 // Saves screenshots if set.
 const folder = process.env.SLUICE_SCREENSHOTS;
+/** `SLUICE_CAMPAIGN=full` checks every rule on every view, device and theme. */
+const isFull = process.env.SLUICE_CAMPAIGN === 'full';
 
 const browser = useBrowser();
 let scenes: Scenes;
@@ -27,16 +29,19 @@ async function useTheme(page: Page, colorScheme: 'light' | 'dark'): Promise<void
   );
 }
 
+const CONTRAST = ['color-contrast'];
 const LAYOUT_RULES = ['scrollable-region-focusable', 'target-size'];
 
 /**
- * Rules of axe for a view in the light theme. A phone shows the same elements as a desktop, so the
- * rules that see layout remain, and contrast, unless another view has the same colours.
+ * Rules of axe for a view in the light theme. A phone shows the same elements in the same colours
+ * as a desktop, so only the rules that see layout remain. Contrast, the slowest rule, is omitted
+ * for views whose colours other views have too.
  */
-const rulesOf = (device: string, { isAlike }: View): readonly string[] | undefined => {
-  if (device === 'desktop') return undefined;
-  return isAlike ? LAYOUT_RULES : ['color-contrast', ...LAYOUT_RULES];
-};
+function rulesOf(device: string, { isAlike }: View): Rules {
+  if (isFull) return {};
+  if (device === 'phone') return { only: LAYOUT_RULES };
+  return isAlike ? { without: CONTRAST } : {};
+}
 
 describe.each([
   ['desktop', DESKTOP],
@@ -52,7 +57,8 @@ describe.each([
     await show(page, scenes, view);
     // The themes differ in colours only, so the dark one is checked for contrast, and only on the
     // desktop, since the devices have the same colours.
-    const hasDark = !view.isAlike && (device === 'desktop' || folder !== undefined);
+    const isChecked = !view.isAlike && device === 'desktop';
+    const hasDark = isChecked || isFull || folder !== undefined;
     const themes = hasDark ? (['light', 'dark'] as const) : (['light'] as const);
     for (const theme of themes) {
       if (theme === 'dark') await useTheme(page, theme);
@@ -65,7 +71,7 @@ describe.each([
         const { height } = (await page.locator('header').boundingBox())!;
         expect(height, 'the header is one row').toBeLessThan(60);
       }
-      const rules = theme === 'light' ? rulesOf(device, view) : ['color-contrast'];
+      const rules = theme === 'light' ? rulesOf(device, view) : { only: CONTRAST };
       expect(await barriersIn(page, rules), theme).toEqual([]);
     }
     if (themes.length > 1) await useTheme(page, 'light');
