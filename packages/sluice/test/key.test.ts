@@ -25,7 +25,7 @@ describe('joinKey', () => {
       fc.property(parts, parts, (left, right) => {
         expect(joinKey(...left) === joinKey(...right)).toBe(same(left, right));
       }),
-      { numRuns: 2_000 },
+      { numRuns: Number(process.env.PROPERTY_RUNS ?? 500) },
     );
   });
 
@@ -44,7 +44,7 @@ describe('joinKey', () => {
         const right = cut(characters, others);
         expect(joinKey(...left) === joinKey(...right)).toBe(same(left, right));
       }),
-      { numRuns: 2_000 },
+      { numRuns: Number(process.env.PROPERTY_RUNS ?? 500) },
     );
   });
 

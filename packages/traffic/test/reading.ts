@@ -7,7 +7,7 @@ import type { Entry } from '../src/entry.ts';
 import { LogReader, type LogReport, type ReadOptions } from '../src/read-log.ts';
 
 /** Number of property cases; `npm run properties` sets a higher one. */
-export const RUNS = Number(process.env.PROPERTY_RUNS ?? 300);
+export const RUNS = Number(process.env.PROPERTY_RUNS ?? 120);
 
 export interface Fields {
   readonly timeMs: number;

@@ -103,7 +103,7 @@ describe('RemoteStore', () => {
         }
         await stores[1].close();
       }),
-      { numRuns: Number(process.env.PROPERTY_RUNS ?? 60) },
+      { numRuns: Number(process.env.PROPERTY_RUNS ?? 20) },
     );
   });
 

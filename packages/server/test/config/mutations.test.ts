@@ -11,7 +11,7 @@ import { type Config, ConfigError } from '../../src/config/model.ts';
 import { jsonSchema } from '../../src/config/schema.ts';
 import { namesIn, read, textOf } from './fixtures.ts';
 
-const numRuns = Number(process.env.CONFIG_MUTATIONS ?? 1000);
+const numRuns = Number(process.env.CONFIG_MUTATIONS ?? 400);
 const validate = new Ajv2020({ allowUnionTypes: true }).compile(jsonSchema());
 
 const texts = ['good', 'envoy'].flatMap((folder) =>

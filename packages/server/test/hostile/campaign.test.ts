@@ -20,7 +20,7 @@ import {
   type Target,
 } from './attackers.ts';
 
-const MESSAGES = Number(process.env.HOSTILE_MESSAGES ?? 2500);
+const MESSAGES = Number(process.env.HOSTILE_MESSAGES ?? 1200);
 const SEED = Number(process.env.HOSTILE_SEED ?? 1);
 const isLong = MESSAGES >= 100_000;
 const MEGABYTE = 2 ** 20;

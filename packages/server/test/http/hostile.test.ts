@@ -10,7 +10,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type HostileRequest, HostileRequests } from './hostile-requests.ts';
 import { headOf, open, statusOf } from './raw.ts';
 
-const REQUESTS = Number(process.env.HOSTILE_REQUESTS ?? 1500);
+const REQUESTS = Number(process.env.HOSTILE_REQUESTS ?? 800);
 const SEED = Number(process.env.HOSTILE_SEED ?? 1);
 const isFull = REQUESTS >= 100_000;
 const IDLE = isFull ? 5000 : 200;
@@ -197,7 +197,7 @@ describe('hostile HTTP requests', () => {
     const idle = new IdleConnections();
     // Structures that grow to the largest number of concurrent requests have grown after this.
     await idle.open(IDLE);
-    await attack(isFull ? 20_000 : 1000, SEED + 1);
+    await attack(isFull ? 20_000 : 600, SEED + 1);
     const before = await reading();
     const stopHealthy = healthyCaller();
     const slowClients = Array.from({ length: SLOW }, (_, each) => slow(each % 2 === 0));

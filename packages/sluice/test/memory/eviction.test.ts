@@ -215,7 +215,7 @@ describe('a check of several limits in a full table', () => {
           for (const count of charged.values()) expect(count).toBeLessThanOrEqual(3);
         },
       ),
-      { numRuns: 200 },
+      { numRuns: Number(process.env.PROPERTY_RUNS ?? 66) },
     );
   });
 

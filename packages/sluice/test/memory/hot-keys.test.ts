@@ -80,7 +80,7 @@ describe.runIf(USE_HOT_KEYS)('hot-key cache that admits every key', () => {
           verify(expected.keys());
         }
       }),
-      { numRuns: 60 },
+      { numRuns: Number(process.env.PROPERTY_RUNS ?? 20) },
     );
   });
 

@@ -41,7 +41,7 @@ describe('KeyTable', () => {
           verify();
         }
       }),
-      { numRuns: 60 },
+      { numRuns: Number(process.env.PROPERTY_RUNS ?? 20) },
     );
   });
 

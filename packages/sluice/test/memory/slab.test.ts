@@ -122,7 +122,7 @@ describe.each([
         }
         for (const model of keys) model.verify();
       }),
-      { numRuns: 150 },
+      { numRuns: Number(process.env.PROPERTY_RUNS ?? 50) },
     );
   });
 

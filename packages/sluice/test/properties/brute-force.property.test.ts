@@ -6,7 +6,7 @@ import { expect, it } from 'vitest';
 import { createLimiter, ManualClock } from '../../src/index.ts';
 import { START_MS } from './traces.ts';
 
-const DECISIONS = Number(process.env.BRUTE_FORCE_DECISIONS ?? 200_000);
+const DECISIONS = Number(process.env.BRUTE_FORCE_DECISIONS ?? 80_000);
 const SEED = Number(process.env.BRUTE_FORCE_SEED ?? 20_261_115);
 const TIMEOUT_MS = 1_800_000;
 

@@ -4,7 +4,7 @@ import type { PolicyOptions, WindowAlgorithmName } from '../../src/index.ts';
 import { createLimiter, ManualClock } from '../../src/index.ts';
 
 /** Few cases in the normal test run, many in `npm run properties`. */
-export const RUNS = Number(process.env.PROPERTY_RUNS ?? 300);
+export const RUNS = Number(process.env.PROPERTY_RUNS ?? 120);
 
 export const START_MS = 1_745_000_100_000;
 

@@ -7,7 +7,7 @@ import type { Store } from '../../src/store.ts';
 import { redisStore } from '../../src/stores/redis/index.ts';
 import { longTraceFrom, resultsOf, type Trace, traceFrom } from './traces.ts';
 
-const TRACES = Number(process.env.DIFFERENTIAL_TRACES ?? 400);
+const TRACES = Number(process.env.DIFFERENTIAL_TRACES ?? 150);
 const LONG_TRACES = Math.ceil(TRACES / 100);
 const FIRST_SEED = Number(process.env.DIFFERENTIAL_SEED ?? 1);
 const AT_ONCE = 250;

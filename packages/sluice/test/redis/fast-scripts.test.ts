@@ -17,7 +17,7 @@ import { Dice } from './traces.ts';
 
 const world = useRedis();
 
-const STEPS = Number(process.env.FAST_SCRIPT_STEPS ?? 20_000);
+const STEPS = Number(process.env.FAST_SCRIPT_STEPS ?? 8000);
 const FIRST_SEED = Number(process.env.DIFFERENTIAL_SEED ?? 1);
 const AT_ONCE = 20;
 const STEPS_PER_TRACE = 500;

@@ -17,7 +17,7 @@ import { newPrefix, silent, useRedis } from './campaign.ts';
 import { Dice } from './traces.ts';
 
 const world = useRedis();
-const TRACES = Number(process.env.DIFFERENTIAL_TRACES ?? 400);
+const TRACES = Number(process.env.DIFFERENTIAL_TRACES ?? 150);
 const FIRST_SEED = Number(process.env.DIFFERENTIAL_SEED ?? 1);
 const AT_ONCE = 100;
 const START_MS = 1_745_000_100_000;

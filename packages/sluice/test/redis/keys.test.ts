@@ -2,6 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { definePolicy, type PolicyInput } from '../../src/index.ts';
 import { KeyNames, slotOf } from '../../src/stores/redis/keys.ts';
+import { isFull } from './campaign.ts';
 
 const names = new KeyNames('s:');
 const named = (name: string, input: PolicyInput, key = 'user:42'): string =>
@@ -48,7 +49,7 @@ describe('the name of a key', () => {
         expectUnique(name, JSON.stringify([policy, key]));
         expectUnique(names.ofRecords(name), JSON.stringify([policy, key, 'records']));
       }),
-      { numRuns: 3000 },
+      { numRuns: isFull ? 3000 : 500 },
     );
   });
 
@@ -61,7 +62,7 @@ describe('the name of a key', () => {
         expect(inBraces.length).toBeGreaterThan(0);
         expect(slotOf(name)).toBe(slotOf(named('other', '5/1h', key)));
       }),
-      { numRuns: 1000 },
+      { numRuns: isFull ? 1000 : 300 },
     );
   });
 });
