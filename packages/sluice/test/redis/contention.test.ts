@@ -8,11 +8,11 @@ import { startCluster, startRedis } from '../../../../tools/servers/redis.mjs';
 import { slotOf } from '../../src/stores/redis/keys.ts';
 
 const isFull = process.env.SLUICE_CAMPAIGN === 'full';
-const DECISIONS = isFull ? 1_000_000 : 12_000;
-const PROCESSES = isFull ? 8 : 4;
+const DECISIONS = isFull ? 1_000_000 : 6000;
+const PROCESSES = isFull ? 8 : 3;
 const KEYS = 4;
 /** About half of the costs that each key gets within a second. */
-const LIMIT = isFull ? 20_000 : 8000;
+const LIMIT = isFull ? 20_000 : 4000;
 const WINDOW_MS = 1000;
 
 interface Row {
