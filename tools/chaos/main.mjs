@@ -6,6 +6,7 @@
  *
  *     npm run chaos
  *     npm run chaos -- --seconds 15 --rate 200 --rules 500 --json
+ *     node tools/chaos/main.mjs --program FILE    (default: packages/cli/bin/sluice.mjs)
  *
  * A request is lost if its connection is closed before the response: its worker was stopped or
  * killed. A request is held if its new connection waited for a stopped worker, until that worker
@@ -24,13 +25,14 @@
 import { connect } from 'node:tls';
 import { parseArgs } from 'node:util';
 import { Load } from './load.mjs';
-import { Service } from './service.mjs';
+import { PROGRAM, Service } from './service.mjs';
 
 const OPTIONS = {
   seconds: { type: 'string', default: '60' },
   rate: { type: 'string', default: '2000' },
   rules: { type: 'string', default: '5000' },
   workers: { type: 'string', default: '3' },
+  program: { type: 'string', default: PROGRAM },
   json: { type: 'boolean', default: false },
   lenient: { type: 'boolean', default: false },
 };
@@ -290,7 +292,15 @@ async function run(service, values) {
 
 async function main() {
   const { values } = parseArgs({ options: OPTIONS });
-  const service = new Service({ rules: Number(values.rules), limit: LIMIT });
+  const service = new Service({
+    program: values.program,
+    rules: Number(values.rules),
+    limit: LIMIT,
+  });
+  process.once('SIGTERM', () => {
+    service.kill();
+    process.exit(143);
+  });
   let figures;
   try {
     figures = await run(service, values);

@@ -9,7 +9,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
-const PROGRAM = fileURLToPath(new URL('../../packages/cli/bin/sluice.mjs', import.meta.url));
+export const PROGRAM = fileURLToPath(new URL('../../packages/cli/bin/sluice.mjs', import.meta.url));
 const START_MS = 60_000;
 
 export class Service {
@@ -17,11 +17,13 @@ export class Service {
   lines = [];
   #folder = mkdtempSync(join(tmpdir(), 'sluice-chaos-'));
   #process;
+  #program;
   #rules;
   #limit;
   port = 0;
 
-  constructor({ rules, limit }) {
+  constructor({ program, rules, limit }) {
+    this.#program = program;
     this.#rules = rules;
     this.#limit = limit;
   }
@@ -34,7 +36,7 @@ export class Service {
     this.writeConfig();
     const flags = ['--config', join(this.#folder, 'sluice.yaml'), '--listen', '127.0.0.1:0'];
     const more = ['--workers', String(workers), '--tls-cert', cert, '--tls-key', key];
-    this.#process = spawn(process.execPath, [PROGRAM, 'serve', ...flags, ...more], {
+    this.#process = spawn(process.execPath, [this.#program, 'serve', ...flags, ...more], {
       stdio: ['ignore', 'pipe', 'inherit'],
     });
     this.#read(this.#process.stdout);
