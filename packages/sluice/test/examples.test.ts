@@ -41,14 +41,20 @@ async function expectLimitOfFive(send: Send): Promise<void> {
   expect(denied.headers.ratelimit).toBe(`"default";r=0;t=${wait}`);
 }
 
-const expectRouteLimits = (name: string) => () =>
+/** Expects the limits of two clients, in one process. */
+const expectAllLimits = (name: string) => () =>
   serving(name, async (send) => {
-    expect(await statuses(3, () => send('/export'))).toEqual([200, 200, 429]);
-    expect(JSON.parse((await send('/export')).body)).toMatchObject({
+    await expectLimitOfFive(send);
+    const other = (path: string) => send(path, { from: '127.0.0.2' });
+    expect(await statuses(3, () => other('/export'))).toEqual([200, 200, 429]);
+    expect(JSON.parse((await other('/export')).body)).toMatchObject({
       'violated-policies': ['export'],
     });
     expect(await statuses(7, () => send('/health'))).toEqual(Array(7).fill(200));
   });
+
+const ALL_LIMITS =
+  'admits five requests and denies the sixth; a route has its own limit, the health check has none';
 
 const login = (user: string, password: string, from?: string): [string, RequestOptions] => [
   '/login',
@@ -95,16 +101,13 @@ const RECIPES = [
 
 const tests: Readonly<Record<string, Readonly<Record<string, () => Promise<void>>>>> = {
   express: {
-    'admits five requests and denies the sixth': () => serving('express', expectLimitOfFive),
-    'a route has its own limit, and the health check has none': expectRouteLimits('express'),
+    [ALL_LIMITS]: expectAllLimits('express'),
   },
   fastify: {
-    'admits five requests and denies the sixth': () => serving('fastify', expectLimitOfFive),
-    'a route has its own limit, and the health check has none': expectRouteLimits('fastify'),
+    [ALL_LIMITS]: expectAllLimits('fastify'),
   },
   hono: {
-    'admits five requests and denies the sixth': () => serving('hono', expectLimitOfFive),
-    'a route has its own limit, and the health check has none': expectRouteLimits('hono'),
+    [ALL_LIMITS]: expectAllLimits('hono'),
   },
   koa: {
     'admits five requests and denies the sixth; the health check has no limit': () =>
@@ -114,8 +117,7 @@ const tests: Readonly<Record<string, Readonly<Record<string, () => Promise<void>
       }),
   },
   nest: {
-    'admits five requests and denies the sixth': () => serving('nest', expectLimitOfFive),
-    'a route has its own limit, and the health check has none': expectRouteLimits('nest'),
+    [ALL_LIMITS]: expectAllLimits('nest'),
   },
   'fetch-handler': {
     'admits five requests and denies the sixth; POST shares the limit of GET': () =>
