@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Writable } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { afterAll } from 'vitest';
+import { afterAll, onTestFinished, TestRunner } from 'vitest';
 import { programOf } from '../../../tools/test-programs.ts';
 import { Output } from '../src/output.ts';
 import { runProgram } from '../src/program.ts';
@@ -27,6 +27,12 @@ export const ownVariables = (): NodeJS.ProcessEnv =>
     Object.entries(process.env).filter(([name]) => !/^(?:SLUICE_|NO_COLOR|FORCE_COLOR)/.test(name)),
   );
 
+/** Kills a process at the end of the test that started it, also if the test fails. */
+export function endWithTest(child: ChildProcess): void {
+  // Hooks stop what they start.
+  if (TestRunner.getCurrentTest() !== undefined) onTestFinished(() => void child.kill('SIGKILL'));
+}
+
 export class Process {
   readonly child: ChildProcess;
   readonly ended: Promise<Ended>;
@@ -36,6 +42,7 @@ export class Process {
   constructor(command: string, args: readonly string[], variables: Variables, cwd = root) {
     const env = { ...ownVariables(), ...variables };
     this.child = spawn(command, args, { cwd, env, stdio: ['ignore', 'pipe', 'pipe'] });
+    endWithTest(this.child);
     this.child.stdout!.setEncoding('utf8').on('data', (text: string) => {
       this.stdout += text;
     });

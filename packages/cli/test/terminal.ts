@@ -7,7 +7,7 @@ import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { binary, ownVariables, Process, root } from './running.ts';
+import { binary, endWithTest, ownVariables, Process, root } from './running.ts';
 
 // biome-ignore lint/suspicious/noControlCharactersInRegex: sequences begin with one.
 const SEQUENCE = /^\u001b\[(\??[\d;]*)([A-Za-z])/;
@@ -129,6 +129,8 @@ export function onTerminalOf(
   const plain = { TERM: 'xterm-256color', CI: '', ...variables };
   const env = { ...ownVariables(), ...plain };
   const child = spawn('script', ['-qfec', all, '/dev/null'], { cwd: root, env });
+  // The terminal closes with `script`, which ends the command too.
+  endWithTest(child);
   const terminal = new Terminal(columns, height);
   let unread = '';
   child.stdout.setEncoding('utf8').on('data', (text: string) => {
