@@ -4,7 +4,7 @@ import { dirname, join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { type RedisServer, startRedis } from '../../../tools/servers/redis.mjs';
 import { tryLine } from '../src/welcome.ts';
-import { Process, scratch, serving, sluice } from './running.ts';
+import { Process, runSluice, scratch, serving, sluice } from './running.ts';
 
 const file = scratch();
 const TOKEN = 'a-token-with-enough-letters';
@@ -43,7 +43,7 @@ describe('sluice serve --store redis://', () => {
     for (const service of services) await service.printed(/store connected/);
     const codes: (number | null)[] = [];
     for (const { url } of [...services, ...services]) {
-      codes.push((await sluice(['check', 'few', 'a', '--url', url])).code);
+      codes.push((await runSluice(['check', 'few', 'a', '--url', url])).code);
     }
     expect(codes).toEqual([0, 0, 1, 1]);
     for (const service of services) {
@@ -59,7 +59,7 @@ describe('sluice serve --store redis://', () => {
       const args = [...storeOf(redis.port), '--workers', String(workers), '--grpc', '127.0.0.1:0'];
       const service = keep(await serving(args));
       await service.printed(/store connected/);
-      await sluice(['check', 'few', `stop-${workers}`, '--url', service.url]);
+      await runSluice(['check', 'few', `stop-${workers}`, '--url', service.url]);
       const { code, stdout, stderr } = await service.stop();
       expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
       const lines = stdout.trimEnd().split('\n');
@@ -69,7 +69,11 @@ describe('sluice serve --store redis://', () => {
   );
 
   test('an invalid store URL is rejected without printing its password', async () => {
-    const { code, stdout, stderr } = await sluice(['serve', '--store', 'redis://:hunter/2@host']);
+    const { code, stdout, stderr } = await runSluice([
+      'serve',
+      '--store',
+      'redis://:hunter/2@host',
+    ]);
     expect(code).toBe(1);
     expect(stderr).toMatch(
       /^error: Expected --store to be .+, got a URL with `@`, `\/` or `\?` before/,
@@ -79,10 +83,10 @@ describe('sluice serve --store redis://', () => {
 
   test('the service starts without Redis, reports it and exits with 0', async () => {
     const service = keep(await serving([...storeOf(1), '--deadline', '1s']));
-    const { stdout, code } = await sluice(['check', 'few', 'a', '--url', service.url]);
+    const { stdout, code } = await runSluice(['check', 'few', 'a', '--url', service.url]);
     expect(stdout).toMatch(/^allowed .*\ndegraded {2}store unavailable \(\w+\), action: local\n$/);
     expect(code).toBe(0);
-    const inspected = await sluice(['inspect', 'few', 'a', '--url', service.url]);
+    const inspected = await runSluice(['inspect', 'few', 'a', '--url', service.url]);
     expect(inspected.code).toBe(2);
     expect(inspected.stderr).toBe(
       'error: The store replied with an error: not connected (ERR_STORE_UNAVAILABLE)\n',
@@ -96,7 +100,7 @@ describe('sluice serve --store redis://', () => {
   test('check prints that a denial was caused by the store and exits with 1', async () => {
     const args = [...storeOf(1), '--deadline', '1s', '--on-failure', 'deny'];
     const service = keep(await serving(args));
-    const { stdout, code } = await sluice(['check', 'few', 'a', '--url', service.url]);
+    const { stdout, code } = await runSluice(['check', 'few', 'a', '--url', service.url]);
     expect(stdout).toMatch(/^denied {4}store unavailable\ndegraded /);
     expect(code).toBe(1);
   });
@@ -111,7 +115,7 @@ describe('the curl command that serve prints', () => {
     const service = keep(await serving([...config, '--tls-cert', cert, '--tls-key', key]));
     expect(service.url).toMatch(/^https:/);
     expect((await curl(lineOf(service))).stdout).toMatch(/^HTTP\/1\.1 200 OK/);
-    const untrusted = await sluice(['check', 'few', 'b', '--url', service.url]);
+    const untrusted = await runSluice(['check', 'few', 'b', '--url', service.url]);
     expect(untrusted.code).toBe(2);
     expect(untrusted.stderr).toContain('Cannot reach https://');
     const trusted = { NODE_EXTRA_CA_CERTS: cert };
