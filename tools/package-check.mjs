@@ -43,11 +43,16 @@ function run(command, args, cwd = '.') {
 
 const manifestOf = (source) => JSON.parse(readFileSync(join(source, 'package.json'), 'utf8'));
 
-/** Packs a package into `folder`. Returns the path of the archive and the packed files. */
-function pack(source, folder) {
-  const [packed] = JSON.parse(run('npm', ['pack', '--json', '--pack-destination', folder], source));
-  const files = packed.files.map(({ path }) => path);
-  return { source, archive: join(folder, packed.filename), files };
+/** Packs packages into `folder`. Returns the paths of the archives and the packed files. */
+function packAll(sources, folder) {
+  const workspaces = sources.flatMap((source) => ['--workspace', source]);
+  const args = ['pack', '--json', ...workspaces, '--pack-destination', folder];
+  const all = JSON.parse(run('npm', args));
+  return sources.map((source) => {
+    const packed = all.find(({ name }) => name === manifestOf(source).name);
+    const files = packed.files.map(({ path }) => path);
+    return { source, archive: join(folder, packed.filename), files };
+  });
 }
 
 /**
@@ -158,7 +163,7 @@ async function report(name, check) {
 
 async function main(folder) {
   if (!existsSync(ENTRY)) throw new Error(`${ENTRY} is missing: run npm run build first`);
-  const packed = pack(LIBRARY, folder);
+  const [packed, ...programs] = packAll([LIBRARY, ...PROGRAMS], folder);
   const chunks = await bundle(ENTRY);
   const otel = await bundle(OTEL, [OTEL_API]);
   const llm = await bundle(LLM);
@@ -176,9 +181,8 @@ async function main(folder) {
     await report('lab imports', async () => bundleImports(await bundle(LAB))),
     await report('dashboard size', () => pageSize()),
   ];
-  for (const source of PROGRAMS) {
-    const program = pack(source, folder);
-    const { name } = manifestOf(source);
+  for (const program of programs) {
+    const { name } = manifestOf(program.source);
     results.push(await report(`${name} contents`, () => contents(program)));
     results.push(await report(`${name} manifest`, () => manifest(program)));
   }
