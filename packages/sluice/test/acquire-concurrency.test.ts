@@ -1,4 +1,4 @@
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 import { createLimiter, type Decision, ManualClock, type Store } from '../src/index.ts';
 import { promisesOnly } from './promises-only.ts';
 
@@ -173,5 +173,47 @@ describe.each([
     await limiter.release(receipt!);
     await settle();
     expect((await limiter.peek('jobs', 'a')).remaining).toBe(1);
+  });
+
+  it('a waiter is admitted when a lease ends, after others were admitted', async () => {
+    const { limiter, clock, log, note } = setUp(open());
+    const first = await limiter.check('jobs', 'a');
+    const names = ['second', 'third', 'fourth'];
+    for (const name of names) void note(name, limiter.acquire('jobs', 'a'));
+    await pass(clock, 10_000);
+    await limiter.release(first.receipt!);
+    await pass(clock, 59_999);
+    expect(log).toEqual([['second', 10_000, true]]);
+    await pass(clock, 1);
+    await pass(clock, 60_000);
+    expect(log.slice(1)).toEqual([
+      ['third', 70_000, true],
+      ['fourth', 130_000, true],
+    ]);
+  });
+});
+
+describe('waiters behind held slots', () => {
+  it('waiters behind held slots cause one decision for each admission', async () => {
+    const store = promisesOnly();
+    const counting = { ...store, decide: vi.fn(store.decide) };
+    const { limiter, clock } = setUp(counting);
+    const jobs = Array.from({ length: 100 }, () => limiter.run('jobs', 'a', () => 'done'));
+    for (let left = 100; left > 0; left--) await settle();
+    expect(await Promise.all(jobs)).toHaveLength(100);
+    expect(counting.decide.mock.calls.length).toBeLessThanOrEqual(102);
+    expect(clock.now()).toBe(START_MS);
+  });
+
+  it('a waiter with a larger limit is admitted after one that took the last slot', async () => {
+    let slots = 1;
+    const policies = { jobs: { concurrency: () => slots, lease: '1m' } } as const;
+    const limiter = createLimiter({ policies, clock: new ManualClock(START_MS) });
+    const { receipt } = await limiter.check('jobs', 'a');
+    const first = limiter.acquire('jobs', 'a');
+    slots = 2;
+    const second = limiter.acquire('jobs', 'a');
+    await limiter.release(receipt!);
+    expect([(await first).remaining, (await second).remaining]).toEqual([0, 0]);
   });
 });

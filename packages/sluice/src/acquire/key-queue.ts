@@ -2,6 +2,7 @@
  * Queues of waiters: `acquire` calls that wait. Adding a waiter, removing a waiter, and summing the
  * cost of a waiter and all waiters before it each take O(log n).
  */
+import { HeldSlots } from './held-slots.ts';
 import { Pacing } from './pacing.ts';
 
 export interface QueueNode<T> {
@@ -65,6 +66,7 @@ export class KeyQueue<T> extends LinkedList<T> {
    */
   served = 0;
   readonly pacing = new Pacing();
+  readonly slots = new HeldSlots();
   /** Set by an estimate: no waiter at `position` or later is admitted before `earliestMs`. */
   late: { readonly position: number; readonly earliestMs: number } | undefined;
 

@@ -139,6 +139,7 @@ export class Waiters {
       // Changes the positions of all waiters, so that results of estimates in flight are ignored.
       queue.served++;
       queue.late = undefined;
+      queue.slots.released();
     }
     this.#proceed([], queues.length);
   }
@@ -221,7 +222,7 @@ export class Waiters {
       return true;
     }
     const next = this.#timed.first;
-    if (next?.state === 'sleeping' && next.dueMs <= this.#now()) {
+    if (next?.state === 'sleeping' && (next.dueMs <= this.#nowMs || next.dueMs <= this.#now())) {
       this.#startDecision(next);
       return true;
     }
@@ -253,7 +254,11 @@ export class Waiters {
     const first = queue.first?.item;
     if (queue.unestimated) this.#proceed([queue]);
     else if (first?.state === 'queued' && isFirst(first)) {
-      const pausedMs = Math.max(...first.queues.map(({ pacing }) => pacing.pausedUntilMs));
+      const pausedMs = Math.max(
+        ...first.queues.map(({ pacing, slots }, at) =>
+          Math.max(pacing.pausedUntilMs, slots.untilMs(first.check.limits[at])),
+        ),
+      );
       if (pausedMs > this.#now() && pausedMs < first.deadlineMs) this.#sleep(first, pausedMs);
       else this.#startDecision(first);
     }
@@ -289,9 +294,10 @@ export class Waiters {
     if (signal?.aborted) this.#fail(waiter, signal.reason);
     // The store's clock may differ from this process's clock. By the latter, the store decided
     // between `sentMs` and now.
-    const decidedMs = Math.min(Math.max(sentMs, decision.atMs), this.#now());
+    const nowMs = this.#now();
+    const decidedMs = Math.min(Math.max(sentMs, decision.atMs), nowMs);
     const wakeMs = decidedMs + decision.retryAfterMs;
-    const isLate = isDeniedUntil(waiter.deadlineMs, check, decision, decidedMs, this.#now());
+    const isLate = isDeniedUntil(waiter.deadlineMs, check, decision, decidedMs, nowMs);
     if (waiter.state === 'done') {
       const refunds = decision.receipt?.charges.map((charge, at) => ({
         ...check.limits[at],
@@ -303,8 +309,10 @@ export class Waiters {
       this.#leave(waiter);
       for (const [at, queue] of queues.entries()) {
         queue.served += check.limits[at].cost;
+        if (decision.allowed && !waiter.retryAtOnce)
+          queue.slots.admitted(check.limits[at], decision.limits[at], nowMs);
         if (decision.allowed && this.#isRemote && !isConcurrency(check.limits[at].policy))
-          queue.pacing.onAdmitted(check.limits[at], decision.limits[at].remaining, this.#now());
+          queue.pacing.onAdmitted(check.limits[at], decision.limits[at].remaining, nowMs);
       }
       waiter.resolve(decision);
     } else {
@@ -314,7 +322,9 @@ export class Waiters {
       const early = queues.map(({ pacing }, at) => pacing.onDenied(check.limits[at], isLost));
       waiter.predictedMs = waiter.retryAtOnce ? NEVER : wakeMs;
       const pollMs = this.#isRemote ? this.#releases.pollIntervalMs(decision, check) : NEVER;
-      const dueMs = Math.min(wakeMs - Math.min(...early), this.#now() + pollMs, waiter.deadlineMs);
+      for (const [at, { slots }] of queues.entries())
+        slots.denied(check.limits[at], decision.limits[at], decidedMs, pollMs);
+      const dueMs = Math.min(wakeMs - Math.min(...early), nowMs + pollMs, waiter.deadlineMs);
       this.#sleep(waiter, waiter.retryAtOnce ? 0 : dueMs);
     }
     this.#proceed(queues);
