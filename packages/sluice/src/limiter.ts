@@ -121,7 +121,9 @@ export class LimiterCore {
     const check = this.#check(name, key, options, 1, ACQUIRE_FIELDS);
     const given = optionsOf(name, key, options);
     // Listeners are called after `await`, so that they run in the caller's asynchronous context.
-    return this.#notify(await this.#flows.acquire(check, given));
+    const decision = this.#notify(await this.#flows.acquire(check, given));
+    this.#runs.checkLeases();
+    return decision;
   }
 
   /** The function is the last argument, after those of `acquire`. */

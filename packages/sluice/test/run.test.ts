@@ -171,6 +171,26 @@ describe.each([
     expect(await run.done).toMatchObject({ allowed: true, value: 'anyway' });
   });
 
+  it('a pause between a decision and its work aborts the signal before the work', async () => {
+    const { clock, limiter } = setUp(open());
+    const paused = start((work) => limiter.run('slots', 'a', work));
+    await settle();
+    const { signal } = paused.context!;
+    // Listeners are called after the decision.
+    const remove = limiter.onDecision(() => clock.set(clock.now() + LEASE_MS));
+    await limiter.run('rate', 'a', () => expect(codeOf(signal)).toBe('ERR_LEASE_LOST'));
+    remove();
+    const other = start((work) => limiter.run('slots', 'b', work));
+    await settle();
+    limiter.onDecision(() => clock.set(clock.now() + LEASE_MS));
+    await limiter.acquire('rate', 'b');
+    expect(codeOf(other.context!.signal)).toBe('ERR_LEASE_LOST');
+    for (const each of [paused, other]) {
+      each.end('');
+      await each.done;
+    }
+  });
+
   it('a pause longer than the lease aborts the signal before the next admission', async () => {
     const { clock, limiter } = setUp(open());
     const paused = start((work) => limiter.run('slots', 'a', work));

@@ -14,7 +14,7 @@
  *     function returned or threw              holds released
  *
  * One timer serves all runs of a limiter. After a pause of the process it may fire late, so leases
- * are also checked before and after each decision of `acquire` and `run`.
+ * are also checked before each decision of `acquire` and `run`, and before the work that it admits.
  */
 import { inNextTurn, monotonicClock, scheduleInBackground } from '../clock.ts';
 import type { Admitted, CheckResult } from '../decision.ts';
@@ -51,6 +51,7 @@ export class Runs {
     const { signal } = options;
     // Calls the listeners after `await`, so that they run in the caller's asynchronous context.
     const decision = this.#context.notify(await this.#context.acquire(check, options));
+    this.checkLeases();
     if (!decision.allowed) return { allowed: false, decision };
     const run = new ActiveRun(decision, refundsOf(check, decision), check.sentMs!);
     const hasEnded = run.endsMs <= this.#now();
@@ -76,16 +77,22 @@ export class Runs {
     return () => this.#end(run);
   }
 
-  /** Decides a check of `acquire` or `run`. Aborts runs whose lease has ended, before and after. */
+  /** Decides a check of `acquire` or `run`. */
   decide(check: TimedCheck, decide: (check: TimedCheck) => Decided): Decided {
-    this.#checkLeases();
+    this.checkLeases();
     check.sentMs = this.#now();
-    const result = decide(check);
-    if (!('then' in result)) return result;
-    return result.then((decision) => {
-      this.#checkLeases();
-      return decision;
-    });
+    return decide(check);
+  }
+
+  /**
+   * Aborts runs whose lease has ended. Call immediately before other work is admitted, so that a
+   * pause of the process between a decision and the work is noticed.
+   */
+  checkLeases(): void {
+    const { first } = this.#active;
+    if (first === undefined) return;
+    const nowMs = this.#now();
+    if (first.dueMs <= nowMs) this.#check(nowMs);
   }
 
   #now(): number {
@@ -105,13 +112,6 @@ export class Runs {
     this.#context.release(run.holds);
     // Stop a timer that no run needs: a timer of the `clock` option may keep the process alive.
     if (this.#context.clock !== undefined) this.#setTimer();
-  }
-
-  #checkLeases(): void {
-    const { first } = this.#active;
-    if (first === undefined) return;
-    const nowMs = this.#now();
-    if (first.dueMs <= nowMs) this.#check(nowMs);
   }
 
   /** Aborts the runs whose lease has ended, then renews those that are due. */

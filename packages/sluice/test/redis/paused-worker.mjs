@@ -25,17 +25,17 @@ const policies = {
 };
 const limiter = createLimiter({ policies, store });
 
-const emit = (what, fence) => {
-  process.send({ what, fence, atMs: Number(process.hrtime.bigint()) / 1e6 });
+const emit = (what, { fence, decidedMs } = {}) => {
+  process.send({ what, fence, decidedMs, atMs: Number(process.hrtime.bigint()) / 1e6 });
 };
 
 async function hold() {
   for (;;) {
     await limiter
       .run('jobs', key, async ({ signal, fence }) => {
-        emit('started', fence);
+        emit('started', { fence });
         // At once, because other work may start before the code that awaits the event.
-        signal.addEventListener('abort', () => emit(signal.reason.code, fence));
+        signal.addEventListener('abort', () => emit(signal.reason.code, { fence }));
         await once(signal, 'abort');
       })
       // The hold ended before the function was called.
@@ -45,9 +45,11 @@ async function hold() {
 
 async function doOtherWork() {
   for (;;) {
-    await limiter.run('others', key, () => emit('other run'));
-    await limiter.acquire('rate', key);
-    emit('other acquire');
+    await limiter.run('others', key, ({ decision }) =>
+      emit('other run', { decidedMs: decision.atMs }),
+    );
+    const { atMs } = await limiter.acquire('rate', key);
+    emit('other acquire', { decidedMs: atMs });
     await sleep(1);
   }
 }
@@ -55,7 +57,7 @@ async function doOtherWork() {
 async function compete() {
   for (;;) {
     await limiter.run('jobs', key, async ({ fence }) => {
-      emit('started', fence);
+      emit('started', { fence });
       await sleep(SHORT_MS);
     });
     await sleep(3 * SHORT_MS);

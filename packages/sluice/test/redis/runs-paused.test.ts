@@ -16,6 +16,8 @@ const LEASE_MS = 1000;
 interface Event {
   readonly what: string;
   readonly fence?: number;
+  /** When the server admitted other work. */
+  readonly decidedMs?: number;
   readonly atMs: number;
 }
 
@@ -55,7 +57,7 @@ class Worker {
 
 interface Pause {
   readonly fence: number;
-  /** The first event after the pause. */
+  /** The first event after the pause, except for work that was admitted before it. */
   readonly first: Event;
   /** How often the other process got the slot meanwhile. */
   readonly taken: number;
@@ -68,13 +70,17 @@ async function pause(holder: Worker, other: Worker, waitMs: number): Promise<Pau
   const { fence } = await holder.next(place, isStart);
   await sleep(waitMs);
   holder.send('SIGSTOP');
+  const stoppedMs = Date.now();
   const seen = other.events.length;
   await sleep(LEASE_MS + 100);
   await other.next(seen, isStart);
   const resumedMs = clockMs();
   const taken = other.events.slice(seen).filter(isStart).length;
   holder.send('SIGCONT');
-  const first = await holder.next(place, ({ atMs }) => atMs >= resumedMs);
+  const first = await holder.next(
+    place,
+    ({ atMs, decidedMs = stoppedMs + 1 }) => atMs >= resumedMs && decidedMs > stoppedMs,
+  );
   await holder.next(place, ({ what }) => what === 'ERR_LEASE_LOST');
   return { fence: fence!, first, taken };
 }
