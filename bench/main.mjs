@@ -5,6 +5,7 @@
  * one JSON document. Exits with 1 if a bound is not met.
  */
 import { parseArgs } from 'node:util';
+import { concurrencyBench } from './concurrency/bench.mjs';
 import { dashboardBench } from './dashboard/bench.mjs';
 import { httpBench } from './http/bench.mjs';
 import { llmBench } from './llm/bench.mjs';
@@ -17,6 +18,7 @@ import { trafficBench } from './traffic/bench.mjs';
 const benches = {
   ...{ memory: memoryBench, redis: redisBench, http: httpBench, service: serviceBench },
   ...{ traffic: trafficBench, dashboard: dashboardBench, llm: llmBench },
+  concurrency: concurrencyBench,
 };
 
 const { values, positionals } = parseArgs({
