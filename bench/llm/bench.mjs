@@ -47,7 +47,7 @@ export async function llmBench(progress) {
         result.bars.push(bar(`${what}, ${name}`, relation, bound, figures[what]));
       if (name === SLUICE) {
         need('windows over %', '<=', 0);
-        need('use %', '>=', 90);
+        need('use %', '>=', 95);
       }
       // Ensure that the load is sufficient: a limiter that charges the output only after the call
       // must exceed the limit.
