@@ -93,8 +93,8 @@ describe('the checker of holds', () => {
 describe(`${PROCESSES} processes on ${KEYS} keys`, () => {
   it('no key has more holds than its limit while processes are killed', async () => {
     const prefix = newPrefix();
-    const runs = isFull ? 1_000_000 : 4000;
-    const kills = isFull ? 200 : 4;
+    const runs = isFull ? 1_000_000 : 2000;
+    const kills = isFull ? 200 : 3;
     const { events, kills: killed } = await runProcesses({
       ...{ url: world.server.url, prefix, folder, policy: POLICY },
       ...{ keys: KEYS, runs, processes: PROCESSES, inFlight: 64, workMs: 20 },

@@ -59,6 +59,7 @@ class Worker {
   readonly finished: Promise<void>;
   #child: ChildProcess | undefined;
   #sizeAtStart = 0;
+  #isStopped = false;
 
   constructor(settings: RunSettings, number: number) {
     this.file = join(settings.folder, `${settings.prefix}${number}`);
@@ -74,13 +75,19 @@ class Worker {
     this.#child?.kill('SIGKILL');
   }
 
+  /** Ends the process, and starts no other one. */
+  stop(): void {
+    this.#isStopped = true;
+    this.kill();
+  }
+
   async #run(settings: RunSettings, number: number): Promise<void> {
     const worker = new URL('runs-worker.mjs', import.meta.url).pathname;
     const { folder: _, cut: __, processes, runs, ...rest } = settings;
     for (let started = 0; ; started++) {
       const admitted = readEvents(this.file).filter(({ kind }) => kind === 'admitted').length;
       const left = Math.ceil(runs / processes) - admitted;
-      if (left <= 0) return;
+      if (left <= 0 || this.#isStopped) return;
       this.#sizeAtStart = sizeOf(this.file);
       const seed = 1000 * number + started;
       const own = JSON.stringify({ ...rest, runs: left, seed, file: this.file });
@@ -103,7 +110,9 @@ export async function runProcesses(
   const finished = Promise.all(workers.map((worker) => worker.finished)).finally(() => {
     isOver = true;
   });
-  finished.catch(() => {});
+  finished.catch(() => {
+    for (const worker of workers) worker.stop();
+  });
   const dice = new Dice(kills + cuts);
   // At random shares of the work, so that they are spread over the time of the campaign.
   const disturbances = Array.from({ length: kills + cuts }, (_, at) => ({
