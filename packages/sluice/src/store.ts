@@ -19,10 +19,13 @@ export interface Limit {
   readonly cost: number;
 }
 
-/** Returns text that identifies a limit. A check must not have two limits with the same id. */
-// Concatenation, because `JSON.stringify` took 7 % of the time of `run`. The length separates the parts.
+/**
+ * Returns text that identifies a limit. A check must not have two limits with the same id. The
+ * lengths make it unambiguous, also if ids are joined. `JSON.stringify` took 7 % of the time of
+ * `run`.
+ */
 export const idOf = (policy: string, key?: string): string =>
-  key === undefined ? `:${policy}` : `${policy.length}:${policy}${key}`;
+  `${policy.length}:${policy}${key === undefined ? '' : `${key.length}:${key}`}`;
 
 /** One or more limits that are decided together: all are charged, or none. */
 export interface Check {

@@ -28,13 +28,14 @@ import { isConcurrency } from '../algorithms/index.ts';
 import { inNextTurn } from '../clock.ts';
 import { type Charge, type CheckResult, type Decision, jointDecision } from '../decision.ts';
 import { closed } from '../errors.ts';
-import { byTime, Heap, type TimedEntry } from '../heap.ts';
+import { byTime, Heap } from '../heap.ts';
 import { type Check, idOf, type Limit } from '../store.ts';
 import { type AcquireOptions, checkWait, type WaitingContext } from './context.ts';
 import { estimateTurn, isDeniedUntil } from './estimates.ts';
 import { KeyQueue, LinkedList, type QueueNode, ShardedMap } from './key-queue.ts';
 import { RemoteReleases } from './remote-releases.ts';
 import { SignalLists } from './signals.ts';
+import { isFirst, type Waiter } from './waiter.ts';
 
 export type { AcquireOptions } from './context.ts';
 
@@ -42,28 +43,6 @@ export type { AcquireOptions } from './context.ts';
 const SLICE = 128;
 
 const NEVER = Number.POSITIVE_INFINITY;
-
-interface Waiter extends TimedEntry {
-  readonly check: Check;
-  readonly deadlineMs: number;
-  readonly signal: AbortSignal | undefined;
-  readonly resolve: (decision: Decision) => void;
-  readonly reject: (reason: unknown) => void;
-  readonly queues: readonly KeyQueue<Waiter>[];
-  /** The nodes of this waiter in its queues, in the list of all waiters and of its signal. */
-  places: readonly QueueNode<Waiter>[];
-  state: 'queued' | 'deciding' | 'sleeping' | 'done';
-  /**
-   * Whether to repeat the check at once if the store denies it: one of its keys was refunded,
-   * settled, released, reset or unblocked while the store was deciding.
-   */
-  retryAtOnce?: boolean;
-  /** The time at which the check is admitted according to its last denial. */
-  predictedMs?: number;
-}
-
-const isFirst = (waiter: Waiter): boolean =>
-  waiter.queues.every(({ first }) => first!.item === waiter);
 
 export class Waiters {
   readonly #context: WaitingContext;
