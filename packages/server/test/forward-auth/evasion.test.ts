@@ -18,7 +18,7 @@ import { PATH } from './forwarded.ts';
 import { randomSpelling, SPELLINGS, type Spelling } from './spellings.ts';
 
 const RANDOM_SPELLINGS = Number(
-  process.env.EVASION_SPELLINGS ?? (process.env.SLUICE_CAMPAIGN === 'full' ? 100_000 : 300),
+  process.env.EVASION_SPELLINGS ?? (process.env.SLUICE_CAMPAIGN === 'full' ? 100_000 : 600),
 );
 const SEED = Number(process.env.EVASION_SEED ?? 20_261_116);
 const AT_ONCE = 16;
