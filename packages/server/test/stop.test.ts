@@ -66,7 +66,14 @@ async function startLoad(port: number, groups: readonly object[]) {
   children.push(load);
   const [message] = await once(load, 'message');
   expect(message).toEqual({ isLoaded: true });
-  return { results: once(load, 'message').then(([results]) => results as LoadResults) };
+  const received = once(load, 'message').then(([results]) => results as LoadResults);
+  const failed = once(load, 'exit').then(([code]): never => {
+    throw new Error(`The load exited with ${code} before it sent its results`);
+  });
+  const results = Promise.race([received, failed]);
+  // Handled when the test awaits it, which may be after the exit.
+  results.catch(() => {});
+  return { results };
 }
 
 async function startTestRedis(): Promise<RedisServer> {
