@@ -16,7 +16,7 @@ const SCRIPTS = {
   general: [
     ...['prelude', 'fixed-window', 'log-entries', 'log-segments', 'sliding-log'],
     ...['sliding-counter', 'sliding-buckets', 'token-bucket', 'concurrency', 'records', 'policies'],
-    ...['blocks', 'decide'],
+    ...['reply', 'blocks', 'leases', 'decide'],
   ],
   fixedWindow: ['fast/fixed-window'],
   slidingCounter: ['fast/sliding-counter'],

@@ -28,9 +28,10 @@ export const importRules = {
     'idempotency/': './ type:decision.ts heap.ts key.ts store.ts type:stores/memory/hash.ts',
     'failure/':
       './ algorithms/ clock.ts decision.ts errors.ts key.ts policy.ts store.ts stores/memory/',
+    'leases/': './ clock.ts decision.ts type:policy.ts type:store.ts',
     'stores/redis/':
-      './ algorithms/ clock.ts decision.ts duration.ts errors.ts failure/ policy.ts store.ts' +
-      ' warning.ts',
+      './ algorithms/ clock.ts decision.ts duration.ts errors.ts failure/ leases/ policy.ts' +
+      ' store.ts warning.ts',
     'stores/': [
       './ algorithms/ clock.ts decision.ts errors.ts idempotency/ key.ts policy.ts store.ts',
       'warning.ts',

@@ -30,6 +30,8 @@ export interface LimitDecision {
   readonly fence?: number;
   /** Set while a block is running: when it ends, in ms since the epoch by the store's clock. */
   readonly blockedUntilMs?: number;
+  /** Set if this process admitted the call with borrowed units: identifies the lease. */
+  readonly lease?: number;
 }
 
 /**
@@ -47,6 +49,11 @@ export interface CheckResult extends LimitDecision {
   readonly cached?: true;
   /** `false` if the limits are on several nodes. If one limit denies, the others are refunded. */
   readonly atomic?: false;
+  /**
+   * Set if this process admitted the call with units that it had borrowed. `remaining` and
+   * `resetAfterMs` are bounds: at least `remaining` is left, for at most `resetAfterMs`.
+   */
+  readonly leased?: true;
   /** Set with an idempotency id: the `client` of the call that was charged. */
   readonly client?: string;
 }
@@ -88,6 +95,8 @@ export interface Charge {
   readonly late?: string;
   /** Set if it is a hold of a concurrency limit, which it identifies. */
   readonly fence?: number;
+  /** Set if it was made with borrowed units: identifies the lease. */
+  readonly lease?: number;
 }
 
 /**
@@ -114,6 +123,7 @@ export class DecisionRecord implements CheckResult {
   // Not assigned by the constructor: most decisions have none of them.
   declare readonly fence?: number;
   declare readonly blockedUntilMs?: number;
+  declare readonly lease?: number;
 
   constructor(
     readonly policy: string,
@@ -137,12 +147,13 @@ export class DecisionRecord implements CheckResult {
     if (!this.allowed) return undefined;
     let receipt = receipts.get(this);
     if (receipt === undefined) {
-      const charges = this.limits.map(({ policy, key, cost, atMs, fence }) => ({
+      const charges = this.limits.map(({ policy, key, cost, atMs, fence, lease }) => ({
         policy,
         key,
         cost,
         atMs,
         ...(fence !== undefined && { fence }),
+        ...(lease !== undefined && { lease }),
       }));
       receipt = { charges };
       receipts.set(this, receipt);

@@ -13,7 +13,7 @@ export interface ErrorCodes {
   ERR_INVALID_LIMIT: never;
   /** A window is not a duration of 1 ms to 36500 days. */
   ERR_INVALID_WINDOW: never;
-  /** A lease is not a duration of 1 ms to 36500 days. */
+  /** A `lease` is not a duration of 1 ms to 36500 days, or the policy cannot have it. */
   ERR_INVALID_LEASE: never;
   /** A `block` is not a duration or an object with valid fields, or the policy has no `block`. */
   ERR_INVALID_BLOCK: never;

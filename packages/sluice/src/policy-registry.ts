@@ -141,6 +141,7 @@ export class PolicyRegistry {
       checkInteger('ERR_INVALID_RECEIPT', 'the cost of a charge', charge?.cost, 1);
       checkInteger('ERR_INVALID_RECEIPT', 'the time of a charge', charge?.atMs, 0);
       checkInteger('ERR_INVALID_RECEIPT', 'the fence of a charge', charge?.fence ?? 0, 0);
+      checkInteger('ERR_INVALID_RECEIPT', 'the lease of a charge', charge?.lease ?? 0, 0);
       const { policy, params, key } = this.limit(charge.policy, charge.key, undefined, 0);
       const cost = checkInteger('ERR_INVALID_COST', 'the actual cost', actuals[place], 0);
       return { policy, params, charge: { ...charge, key }, delta: cost - charge.cost };

@@ -2,6 +2,7 @@
 import type { LimitParams } from './algorithms/algorithm.ts';
 import {
   type AlgorithmName,
+  algorithms,
   isConcurrency,
   optionOf,
   type WindowAlgorithmName,
@@ -15,6 +16,7 @@ import {
   expected,
   isInteger,
   isRecord,
+  SluiceError,
 } from './errors.ts';
 
 /**
@@ -85,6 +87,32 @@ export interface WindowPolicyOptions extends SharedPolicyOptions {
    * @example block: { for: '1m', factor: 2, max: '1h' }
    */
   readonly block?: Duration | BlockOptions;
+  /**
+   * Lets processes borrow units of frequent keys, and admit calls with them without a call to the
+   * store. Only with `redisStore(client, { leases })`, for `sliding-log` and `sliding-buckets`. All
+   * processes must have the same setting. Default: no leases.
+   *
+   * @example lease: true
+   * @example lease: { maxShare: 0.1, maxMs: '500ms' }
+   */
+  readonly lease?: boolean | LeaseOptions;
+}
+
+/** How much a process may borrow, and for how long. */
+export interface LeaseOptions {
+  /**
+   * The largest part of the free units that one request may borrow, from 0.001 to 0.25. Default
+   * 0.25.
+   *
+   * @example maxShare: 0.1
+   */
+  readonly maxShare?: number;
+  /**
+   * The longest lease. Default: the store's `leases.maxMs`. Never longer than 1/32 of the window.
+   *
+   * @example maxMs: '500ms'
+   */
+  readonly maxMs?: Duration;
 }
 
 /** A block that becomes longer each time: `min(for * factor^k, max)` after k blocks in a row. */
@@ -132,8 +160,10 @@ export interface ConcurrencyPolicyOptions extends SharedPolicyOptions {
   readonly lease?: Duration;
 }
 
-/** The fields of `T` as fields that must be absent. */
-type Without<T> = { readonly [Field in Exclude<keyof T, keyof SharedPolicyOptions>]?: undefined };
+/** The fields of `T` as fields that must be absent. `lease` has a meaning in both kinds. */
+type Without<T> = {
+  readonly [Field in Exclude<keyof T, keyof SharedPolicyOptions | 'lease'>]?: undefined;
+};
 
 /** A limit per window, or a limit on what is held at the same time. */
 export type PolicyOptions =
@@ -156,6 +186,13 @@ export interface BlockParams {
   readonly forgetMs: number;
 }
 
+/** The validated `lease` option of a limit per window. */
+export interface LeaseParams {
+  readonly thousandths: number;
+  /** Undefined for the store's default. */
+  readonly maxMs: number | undefined;
+}
+
 /** A validated policy. */
 export interface Policy {
   readonly name: string;
@@ -167,6 +204,8 @@ export interface Policy {
   readonly onFailure: FailureAction | undefined;
   /** How long a denied key is blocked. Undefined if denials start no block. */
   readonly block?: BlockParams | undefined;
+  /** Undefined if processes may not borrow units of the limit. */
+  readonly lease?: LeaseParams | undefined;
   /** The parameters for every key; undefined if the limit is a function of the key. */
   readonly params: LimitParams | undefined;
   /** Returns the parameters for a key. */
@@ -175,16 +214,19 @@ export interface Policy {
 
 const SHARED_FIELDS = ['costs', 'onFailure'];
 const WINDOW_FIELDS = [
-  ...['limit', 'window', 'algorithm', 'buckets', 'burst', 'block'],
+  ...['limit', 'window', 'algorithm', 'buckets', 'burst', 'block', 'lease'],
   ...SHARED_FIELDS,
 ];
 const CONCURRENCY_FIELDS = ['concurrency', 'lease', ...SHARED_FIELDS];
+const LEASE_FIELDS = ['maxShare', 'maxMs'];
 const BLOCK_FIELDS = ['for', 'factor', 'max', 'forget'];
 export const FAILURE_ACTIONS: readonly FailureAction[] = ['allow', 'deny', 'local', 'throw'];
 const DEFAULT_BUCKETS = 60;
 const MAX_BUCKETS = 10_000;
 const MAX_FACTOR = 1000;
 const DAY_MS = 86_400_000;
+/** The largest part of the free units that one process may borrow at a time. */
+const MAX_SHARE = 0.25;
 
 /** Returns the options of a policy. Parses text such as `'100/1m'`. */
 function optionsOf(where: string, input: unknown): PolicyOptions {
@@ -230,6 +272,32 @@ function blockOf(where: string, block: unknown): BlockParams | undefined {
     factor: checkInteger(code, `\`factor\` in ${what}`, factor, 1, MAX_FACTOR),
     maxMs: checkDuration(code, `\`max\` in ${what}`, max, forMs),
     forgetMs: checkDuration(code, `\`forget\` in ${what}`, forget, 0),
+  };
+}
+
+/** Returns the numbers of the `lease` option of a limit per window. */
+function leaseOf(where: string, options: WindowPolicyOptions): LeaseParams | undefined {
+  const { lease, algorithm = 'sliding-log', block } = options;
+  if (lease === undefined || lease === false) return undefined;
+  const code = 'ERR_INVALID_LEASE';
+  const what = `\`lease\` of ${where}`;
+  if (algorithms[algorithm].keepsEntries !== true) {
+    const names = windowAlgorithmNames.filter((name) => algorithms[name].keepsEntries).join(' or ');
+    const reason = `with others a window could exceed the limit, got '${algorithm}'`;
+    throw new SluiceError(code, `Expected ${what} only with the algorithm ${names}: ${reason}`);
+  }
+  if (block !== undefined) {
+    const reason = 'a process could admit calls during a block';
+    throw new SluiceError(code, `Expected ${what} without \`block\`: ${reason}`);
+  }
+  if (lease !== true) checkFields(lease, LEASE_FIELDS, code, `${what} to be a boolean or `);
+  const { maxShare = MAX_SHARE, maxMs } = lease === true ? {} : lease;
+  if (typeof maxShare !== 'number' || !(maxShare >= 0.001 && maxShare <= MAX_SHARE)) {
+    throw expected(code, `\`maxShare\` in ${what} to be from 0.001 to ${MAX_SHARE}`, maxShare);
+  }
+  return {
+    thousandths: Math.floor(maxShare * 1000),
+    maxMs: maxMs === undefined ? undefined : checkDuration(code, `\`maxMs\` in ${what}`, maxMs),
   };
 }
 
@@ -317,6 +385,9 @@ export function definePolicy(name: string, input: PolicyInput): Policy {
     costs: costsOf(where, costs, params?.capacity),
     onFailure: checkAction(options.onFailure),
     block: blockOf(where, options.block),
+    lease: isConcurrency({ algorithm })
+      ? undefined
+      : leaseOf(where, options as WindowPolicyOptions),
     params,
     paramsFor: (key: string) => params ?? paramsOf(`${where} for this key`, limitOfKey(key)),
   };

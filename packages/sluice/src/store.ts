@@ -72,9 +72,10 @@ export function receiptLifetimeMs({ policy, params }: Pick<Limit, 'policy' | 'pa
 /** Builds the refund of a limit from its decision. */
 export function refundOf(
   { policy, params, key, cost }: Limit,
-  { atMs, fence }: Pick<Charge, 'atMs' | 'fence'>,
+  { atMs, fence, lease }: Pick<Charge, 'atMs' | 'fence' | 'lease'>,
 ): Adjustment {
-  const charge = { policy: policy.name, key, cost, atMs, ...(fence !== undefined && { fence }) };
+  const identity = { ...(fence !== undefined && { fence }), ...(lease !== undefined && { lease }) };
+  const charge = { policy: policy.name, key, cost, atMs, ...identity };
   return { policy, params, charge, delta: -cost };
 }
 
@@ -87,6 +88,15 @@ export interface Hold {
   readonly expiresAtMs: number;
   /** The `label` of the call that took it. */
   readonly label?: string | undefined;
+}
+
+/** Units of a limit that a process has borrowed. */
+export interface LentUnits {
+  /** Identifies the lease. */
+  readonly id: number;
+  /** The units that its holder has not reported as spent. */
+  readonly units: number;
+  readonly endsAtMs: number;
 }
 
 /** The decoded state of a key. */
@@ -105,6 +115,8 @@ export interface KeyState {
   readonly entryCount: number;
   /** The newest 1,000 holds of a concurrency limit, those that expire first at the beginning. */
   readonly holds?: readonly Hold[];
+  /** The leases of the key, if it has any. `used` includes their units. */
+  readonly leases?: readonly LentUnits[];
   /** Set while a block is running: when it ends, in ms since the epoch. */
   readonly blockedUntilMs?: number | undefined;
   /** Set if the next block would be in a row: the number of blocks so far. */
@@ -158,6 +170,11 @@ export interface Store {
   readonly features?: readonly StoreFeature[] | undefined;
   /** Decides a batch of checks in order. Each check is independent of the others. */
   decide(checks: readonly Check[], nowMs?: number): Promise<readonly CheckResult[]>;
+  /**
+   * Returns the decision of a check if this process can make it without a call to the store, with
+   * units that it has borrowed. Otherwise returns undefined.
+   */
+  decideLocally?(check: Check, nowMs?: number): CheckResult | undefined;
   /**
    * Decides one check, and passes the result to `recipient`, now or later. Avoids the promise that
    * `decide` creates. Throws only for an error of the caller, such as a check that cannot be sent.

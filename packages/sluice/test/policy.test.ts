@@ -192,6 +192,11 @@ const buckets = { ...plain, algorithm: 'sliding-buckets' };
 const bucket = { ...plain, algorithm: 'token-bucket' };
 const withField = (field: unknown) => ({ ...plain, [String(field)]: 5 });
 
+const NOT_WINDOW_LEASES = [
+  ...['30s', 1, null, [], { share: 1 }, { maxMs: 0 }, { maxMs: 'soon' }],
+  ...[{ maxShare: 0 }, { maxShare: 0.3 }, { maxShare: '0.1' }, { maxShare: Number.NaN }],
+];
+const NOT_LOGS = ['fixed-window', 'sliding-counter', 'token-bucket'];
 const NOT_LEASES = [...NOT_TIMES.filter((time) => time !== undefined), ...NOT_DURATIONS];
 const held = { concurrency: 5 };
 
@@ -222,7 +227,9 @@ const inputs: Invalid[] = [
   invalid('ERR_INVALID_POLICY', (field) => ({ ...held, [String(field)]: 5 }), [
     ...['limit', 'window', 'algorithm', 'buckets', 'burst', 'block', 'leese'],
   ]),
-  invalid('ERR_INVALID_POLICY', (lease) => ({ ...plain, lease }), ['30s']),
+  invalid('ERR_INVALID_LEASE', (lease) => ({ ...plain, lease }), NOT_WINDOW_LEASES),
+  invalid('ERR_INVALID_LEASE', (algorithm) => ({ ...plain, algorithm, lease: true }), NOT_LOGS),
+  invalid('ERR_INVALID_LEASE', (block) => ({ ...plain, block, lease: true }), ['15m']),
   invalid('ERR_INVALID_LIMIT', (concurrency) => ({ concurrency }), NOT_LIMITS),
   invalid('ERR_INVALID_LEASE', (lease) => ({ ...held, lease }), NOT_LEASES),
   invalid('ERR_INVALID_COSTS', (a) => ({ ...held, costs: { a } }), [6]),

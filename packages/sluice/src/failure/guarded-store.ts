@@ -101,7 +101,14 @@ class Guard implements GuardedStore {
     return this.#context.store.guaranteedKeys;
   }
 
+  decideLocally(check: Check, nowMs?: number): CheckResult | undefined {
+    return this.#context.store.decideLocally?.(check, nowMs);
+  }
+
   decide(checks: readonly Check[], nowMs?: number): Promise<readonly CheckResult[]> {
+    // Borrowed units can be spent while the store is unavailable.
+    const local = checks.length === 1 ? this.decideLocally(checks[0], nowMs) : undefined;
+    if (local !== undefined) return Promise.resolve([local]);
     if (checks.length === 1) return new CheckCall(this.#context, checks[0], nowMs).run();
     const all = checks.map((check) => new CheckCall(this.#context, check, nowMs).run());
     return Promise.all(all).then((results) => results.flat());

@@ -42,7 +42,7 @@ export type Window = number | Unit | `${bigint}${Unit}`;
 
 /** One limit on requests. */
 export interface RequestLimit<R>
-  extends Omit<WindowPolicyOptions, 'limit' | 'window' | 'costs' | 'block'> {
+  extends Omit<WindowPolicyOptions, 'limit' | 'window' | 'costs' | 'block' | 'lease'> {
   /**
    * The policy's name in headers, reports and the store. Default `'default'`; for the second of
    * several limits `'default-2'`, and so on. Limiters on one store share counters if they have the

@@ -136,6 +136,7 @@ function policyText({ policy, params }: Limit, key: string): string {
   const { limit, windowMs, bucketMs, capacity } = params;
   const text = `${policy.algorithm} ${limit} ${windowMs} ${bucketMs} ${capacity}`;
   if (isConcurrency(policy)) return `${text} ${releaseChannel(key)}`;
+  if (policy.lease !== undefined) return `${text} lease`;
   if (policy.block === undefined) return text;
   const { forMs, factor, maxMs, forgetMs } = policy.block;
   return `${text} ${forMs} ${factor} ${maxMs} ${forgetMs}`;

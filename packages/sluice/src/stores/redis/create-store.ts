@@ -32,6 +32,15 @@ export interface DenyCacheOptions {
   readonly maxKeys?: number;
 }
 
+export interface StoreLeaseOptions {
+  /**
+   * The longest lease, in ms. Never longer than 1/32 of the window. Default 1,000.
+   *
+   * @example leases: { maxMs: 500 }
+   */
+  readonly maxMs?: number;
+}
+
 export interface RedisStoreOptions extends FailureOptions {
   /**
    * Prefix of all keys in Redis, without braces. Default `'s:'`.
@@ -63,6 +72,13 @@ export interface RedisStoreOptions extends FailureOptions {
    */
   readonly subscribe?: Subscribe;
   /**
+   * Lets this process borrow units of the policies with the option `lease`, and admit calls with
+   * them without a call to Redis. Default: off.
+   *
+   * @example leases: { maxMs: 500 }
+   */
+  readonly leases?: StoreLeaseOptions;
+  /**
    * Called with warnings about client or server settings that weaken limits. Default: they are
    * passed to `process.emitWarning`.
    *
@@ -71,7 +87,7 @@ export interface RedisStoreOptions extends FailureOptions {
   readonly onWarning?: (warning: RedisWarning) => void;
 }
 
-const OPTIONS = ['prefix', 'denyCache', 'cluster', 'subscribe', 'onWarning'];
+const OPTIONS = ['prefix', 'denyCache', 'cluster', 'subscribe', 'leases', 'onWarning'];
 
 function createDenyCache(options: DenyCacheOptions | false | undefined): DenyCache | undefined {
   if (options === false) return undefined;
@@ -82,6 +98,15 @@ function createDenyCache(options: DenyCacheOptions | false | undefined): DenyCac
     throw expected('ERR_INVALID_OPTION', `\`denyCache.${name}\` to be an integer >= 1`, value);
   }
   return new DenyCache(maxMs, maxKeys);
+}
+
+/** Returns the longest lease in ms, or undefined without leases. */
+function maxLeaseOf(options: StoreLeaseOptions | undefined): number | undefined {
+  if (options === undefined) return undefined;
+  checkFields(options, ['maxMs']);
+  const { maxMs = 1000 } = options;
+  if (isInteger(maxMs, 1)) return maxMs;
+  throw expected('ERR_INVALID_OPTION', '`leases.maxMs` to be an integer >= 1', maxMs);
 }
 
 function checkOption(isValid: boolean, what: string, value: unknown): void {
@@ -102,7 +127,7 @@ async function checkEviction(info: Connection['info'], onWarning: (warning: Redi
  */
 export function redisStore(client: RedisClient, options: RedisStoreOptions = {}): GuardedStore {
   checkFields(options, [...OPTIONS, ...FAILURE_OPTIONS]);
-  const { prefix = 's:', denyCache, cluster, subscribe, ...rest } = options;
+  const { prefix = 's:', denyCache, cluster, subscribe, leases, ...rest } = options;
   const { onWarning = emitWarning, ...failure } = rest;
   const isPlain = typeof prefix === 'string' && !/[{}]/.test(prefix);
   checkOption(isPlain, '`prefix` to be text without braces', prefix);
@@ -122,6 +147,7 @@ export function redisStore(client: RedisClient, options: RedisStoreOptions = {})
   const batcher = new Batcher(send, isCluster, deadlineMs, onFirstReply);
   const [names, denials] = [new KeyNames(prefix), createDenyCache(denyCache)];
   const listen = subscribe ?? connection.subscribe;
-  const store = new RedisStore(batcher, isCluster, names, denials, onReady, listen);
+  const maxLeaseMs = maxLeaseOf(leases);
+  const store = new RedisStore(batcher, isCluster, names, denials, onReady, listen, maxLeaseMs);
   return withFailurePolicy(store, failure);
 }

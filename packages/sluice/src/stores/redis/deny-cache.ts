@@ -7,7 +7,8 @@
  * cache: a smaller cost may be allowed, and a larger cost has to wait longer.
  *
  * A denial by a block is cached until the block has ended, because the next denial starts another
- * one. Concurrency limits are not cached, because other processes release their holds.
+ * one. Concurrency limits are not cached, because other processes release their holds. With leases,
+ * other processes return units often, so a denial is cached for 1/64 of the window at most.
  *
  * The cache entry expires t ms after the command was sent, which is before the limit in Redis has
  * room again. The returned wait counts from the arrival of the reply, so a retry after that wait
@@ -76,7 +77,8 @@ export class DenyCache {
     const { blockedUntilMs = 0, atMs } = result;
     const receivedMs = systemClock.now();
     const lastsMs = policy.block ? blockedUntilMs - atMs : result.retryAfterMs;
-    const untilMs = sentMs + Math.min(lastsMs, this.#maxMs);
+    const maxMs = policy.lease ? Math.min(this.#maxMs, policy.windowMs / 64) : this.#maxMs;
+    const untilMs = sentMs + Math.min(lastsMs, maxMs);
     if (untilMs <= receivedMs) return;
     this.#denials.delete(key);
     if (this.#denials.size >= this.#maxKeys) {

@@ -32,9 +32,13 @@ const FAST: Readonly<Record<WindowAlgorithmName, FastScript>> = {
 
 const formats = new WeakMap<Policy, FastFormat>();
 
-/** Whether the policy needs more than its own key: concurrency limits, and limits with blocks. */
-export const needsGeneralScript = (policy: Policy): boolean =>
-  policy.block !== undefined || isConcurrency(policy);
+/** Whether a limit of the policy needs its records too: it has blocks or leases. */
+export const needsRecords = ({ block, lease }: Policy): boolean =>
+  block !== undefined || lease !== undefined;
+
+/** Whether the policy needs more than its own key: concurrency limits, and limits with records. */
+const needsGeneralScript = (policy: Policy): boolean =>
+  needsRecords(policy) || isConcurrency(policy);
 
 /** Returns undefined if all checks of the policy need the general script. */
 export function fastFormatOf(policy: Policy): FastFormat | undefined {

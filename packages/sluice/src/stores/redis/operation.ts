@@ -8,7 +8,7 @@ import type { Reply } from './reply.ts';
 const SHORT_LOG = 36;
 
 /** The kinds of operations, as decide.lua describes them. */
-export type Kind = RepeatableKind | 'adjust' | 'spend' | 'unspend' | 'inspect' | 'block';
+export type Kind = RepeatableKind | 'adjust' | 'spend' | 'unspend' | 'inspect' | 'block' | 'lend';
 /** Kinds of which one run can contain several operations. */
 type RepeatableKind = 'check' | 'peek' | 'once' | 'forget' | 'reset';
 

@@ -7,16 +7,18 @@ import {
   type LimitDecision,
   PeekRecord,
 } from '../../decision.ts';
+import type { Grant, LeaseRequest } from '../../leases/lease.ts';
 import {
   type Adjustment,
   type Hold,
   type KeyState,
+  type LentUnits,
   type Limit,
   MAX_INSPECTED,
   receiptLifetimeMs,
 } from '../../store.ts';
 import type { DenyCache } from './deny-cache.ts';
-import { fastFormatOf, needsGeneralScript } from './fast-scripts.ts';
+import { fastFormatOf } from './fast-scripts.ts';
 import { type Kind, RedisOperation } from './operation.ts';
 import type { Reply } from './reply.ts';
 
@@ -59,6 +61,19 @@ export class NumberOperation extends RedisOperation<number> {
   }
 }
 
+/** Begins or renews a lease. */
+export class LendOperation extends RedisOperation<Grant> {
+  constructor(limit: Limit, keys: readonly string[], request: LeaseRequest) {
+    const { id, want, lengthMs, thousandths, spent, acked, endsMs } = request;
+    const numbers = [id, want, lengthMs, thousandths, spent, acked, endsMs];
+    super('lend', [limit], keys, ` ${numbers.join(' ')}`);
+  }
+
+  override read(reply: Reply): Grant {
+    return { units: reply.number(), atMs: reply.number() };
+  }
+}
+
 /** Applies the adjustments of a receipt. Its result is undefined if the receipt was used before. */
 export class SpendOperation extends RedisOperation<readonly number[] | undefined> {
   constructor(
@@ -92,12 +107,14 @@ export const limitOf = ({ policy, params, charge }: Adjustment): Limit => ({
 });
 
 /**
- * Returns the arguments of an adjustment for the script. For a hold, a delta of 0 is a renewal. No
- * hold has the fence 0, so an adjustment that is neither a renewal nor a release has no effect.
+ * Returns the arguments of an adjustment for the script; the last one identifies the lease or the
+ * hold. For a hold, a delta of 0 is a renewal. No hold has the fence 0, so an adjustment that is
+ * neither a renewal nor a release has no effect.
  */
 export const adjustmentArgs = ({ charge, delta, renew }: Adjustment): string => {
-  const { atMs, cost, fence = 0 } = charge;
-  return ` ${atMs} ${renew ? 0 : delta} ${cost} ${renew || delta < 0 ? fence : 0}`;
+  const { atMs, cost, fence = 0, lease } = charge;
+  const identity = lease ?? (renew || delta < 0 ? fence : 0);
+  return ` ${atMs} ${renew ? 0 : delta} ${cost} ${identity}`;
 };
 
 /**
@@ -117,6 +134,7 @@ export class InspectOperation extends RedisOperation<KeyState | undefined> {
     const [limit] = this.limits;
     const state = readState(reply, limit);
     if (isConcurrency(limit.policy)) return readHolds(reply, limit, state);
+    if (limit.policy.lease) return readLeases(reply, state);
     return limit.policy.block ? readBlock(reply, atMs, state) : state;
   }
 }
@@ -135,7 +153,7 @@ function readLimit(reply: Reply, limit: Limit, operation: Kind): CheckResult {
   const kind = operation === 'peek' ? PeekRecord : DecisionRecord;
   const rest = { free, resetAfterMs };
   const result = new kind(policy.name, key, cost, params.capacity, waitMs, atMs, rest);
-  if (!needsGeneralScript(policy)) return result;
+  if (policy.block === undefined && !isConcurrency(policy)) return result;
   const more = reply.number();
   if (more === 0) return result;
   return Object.assign(result, policy.block ? { blockedUntilMs: more } : { fence: more });
@@ -181,6 +199,16 @@ function readHolds(reply: Reply, { params }: Limit, state: KeyState): KeyState {
     else entries.push({ atMs, cost });
   }
   return { ...state, entries, entryCount: count - holds.length + entries.length, holds };
+}
+
+function readLeases(reply: Reply, state: KeyState): KeyState {
+  const numbers = reply.texts().map(Number);
+  const leases: LentUnits[] = [];
+  for (let index = 0; index < numbers.length; index += 3) {
+    const [id, units, endsAtMs] = numbers.slice(index, index + 3);
+    leases.push({ id, units, endsAtMs });
+  }
+  return leases.length === 0 ? state : { ...state, leases };
 }
 
 /** Reads the last block of a key. */

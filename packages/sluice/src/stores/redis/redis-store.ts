@@ -2,6 +2,8 @@
 import type { LimitParams } from '../../algorithms/algorithm.ts';
 import { isConcurrency } from '../../algorithms/index.ts';
 import type { CheckResult, LimitDecision } from '../../decision.ts';
+import type { Grant, LeaseRequest } from '../../leases/lease.ts';
+import { Leases } from '../../leases/leases.ts';
 import type { Policy } from '../../policy.ts';
 import {
   type Adjustment,
@@ -17,12 +19,14 @@ import {
 } from '../../store.ts';
 import type { Batcher } from './batch.ts';
 import type { DenyCache } from './deny-cache.ts';
+import { needsRecords } from './fast-scripts.ts';
 import { domainOfSlot, idText, type KeyNames, slotOf } from './keys.ts';
 import {
   adjustmentArgs,
   CheckOperation,
   InspectOperation,
   jointResult,
+  LendOperation,
   limitOf,
   NumberOperation,
   recordingArgsOf,
@@ -45,6 +49,7 @@ export class RedisStore implements Store {
   /** Undefined without a way to subscribe. */
   readonly onRelease?: OnRelease;
   readonly #releases: Releases | undefined;
+  readonly #leases: Leases | undefined;
 
   constructor(
     batcher: Batcher,
@@ -53,6 +58,7 @@ export class RedisStore implements Store {
     denials?: DenyCache,
     onReady?: OnReady,
     subscribe?: Subscribe,
+    maxLeaseMs?: number,
   ) {
     this.#batcher = batcher;
     this.#isCluster = isCluster;
@@ -60,10 +66,27 @@ export class RedisStore implements Store {
     this.#denials = denials;
     if (isCluster) this.domainOf = (policy, key) => domainOfSlot(slotOf(names.of(policy, key)));
     if (onReady !== undefined) this.onReady = onReady;
+    if (maxLeaseMs !== undefined) {
+      this.#leases = new Leases((limit, request) => this.#lend(limit, request), maxLeaseMs);
+    }
     if (subscribe === undefined) return;
     const releases = new Releases(names, subscribe);
     this.#releases = releases;
     this.onRelease = (listener) => releases.add(listener);
+  }
+
+  decideLocally(check: Check, nowMs?: number): CheckResult | undefined {
+    const leases = this.#leases;
+    if (leases === undefined || nowMs !== undefined || check.peek || check.id !== undefined) {
+      return undefined;
+    }
+    for (const { policy } of check.limits) if (policy.lease === undefined) return undefined;
+    return leases.decide(check);
+  }
+
+  #lend(limit: Limit, request: LeaseRequest): Promise<Grant> {
+    const keys = this.#withRecords([this.#names.of(limit.policy, limit.key)]);
+    return this.#batcher.do(new LendOperation(limit, keys, request), undefined);
   }
 
   decide(checks: readonly Check[], nowMs?: number): Promise<readonly CheckResult[]> {
@@ -108,7 +131,9 @@ export class RedisStore implements Store {
     // The label of a hold. Other limits ignore it, so their operations need none.
     const own = label && !peek && limits.some(({ policy }) => isConcurrency(policy)) ? label : '';
     if (id === undefined) {
-      const all = limits.some(({ policy }) => policy.block) ? this.#withRecords(keys) : keys;
+      const all = limits.some(({ policy }) => needsRecords(policy))
+        ? this.#withRecords(keys)
+        : keys;
       const kind = peek ? 'peek' : 'check';
       return new CheckOperation(kind, limits, all, denials, undefined, undefined, own);
     }
@@ -224,7 +249,8 @@ export class RedisStore implements Store {
     onSent?: OnSent,
   ): Promise<number> {
     const key = this.#names.of(adjustment.policy, adjustment.charge.key);
-    const operation = new NumberOperation('adjust', [limitOf(adjustment)], [key], '', undefined, [
+    const keys = adjustment.policy.lease ? this.#withRecords([key]) : [key];
+    const operation = new NumberOperation('adjust', [limitOf(adjustment)], keys, '', undefined, [
       adjustmentArgs(adjustment),
     ]);
     return this.#clearingDenialsOf([key], this.#batcher.do(operation, nowMs, onSent));
@@ -241,7 +267,9 @@ export class RedisStore implements Store {
     const [text, recordingArgs] = [idText(id), recordingArgsOf(adjustments)];
     const records = this.#names.ofRecords(keys[0]);
     if (!this.#isCluster || groupBySlot(keys).length === 1) {
-      const all = new SpendOperation(text, adjustments, [...keys, records], recordingArgs);
+      const isLeased = adjustments.some(({ policy }) => policy.lease);
+      const names = isLeased ? this.#withRecords(keys) : [...keys, records];
+      const all = new SpendOperation(text, adjustments, names, recordingArgs);
       return this.#clearingDenialsOf(keys, this.#batcher.do(all, nowMs, onSent));
     }
     // With several slots, the receipt is marked as used first. So a failure in between never allows
@@ -264,8 +292,8 @@ export class RedisStore implements Store {
 
   async reset(policy: Policy, key: string, nowMs?: number, onSent?: OnSent): Promise<void> {
     const name = this.#names.of(policy, key);
-    // Holds have their own reset.
-    const limits = isConcurrency(policy) ? [anyLimit(policy, key)] : [];
+    // Holds and leases have their own reset.
+    const limits = isConcurrency(policy) || policy.lease ? [anyLimit(policy, key)] : [];
     const operation = new NumberOperation('reset', limits, this.#withRecords([name]));
     await this.#clearingDenialsOf([name], this.#batcher.do(operation, nowMs, onSent));
   }
@@ -295,13 +323,14 @@ export class RedisStore implements Store {
   inspect(policy: Policy, params: LimitParams, key: string, nowMs?: number, onSent?: OnSent) {
     const limit = { policy, params, key, cost: 0 };
     const name = this.#names.of(policy, key);
-    const keys = policy.block ? this.#withRecords([name]) : [name];
+    const keys = needsRecords(policy) ? this.#withRecords([name]) : [name];
     return this.#batcher.do(new InspectOperation('inspect', [limit], keys), nowMs, onSent);
   }
 
-  /** Ends the subscription. Does not close the client, which the caller owns. */
+  /** Returns leases and ends the subscription. Does not close the client, which the caller owns. */
   async close(): Promise<void> {
     this.#releases?.close();
+    await this.#leases?.close();
   }
 }
 

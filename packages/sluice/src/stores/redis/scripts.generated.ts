@@ -7,7 +7,7 @@ export interface Script {
 
 export const SCRIPTS = {
   general: {
-    sha: '91ce1be170005d4e88b4951ce26d1b72be965236',
+    sha: '40b1360d621515974e76409c5f268c537e06e622',
     text: `local floor, ceil, min, max = math.floor, math.ceil, math.min, math.max
 local call = redis.call
 local MOST = 9007199254740991
@@ -829,6 +829,29 @@ drop(log, startOf(params, stamp) - length)
 append(log, params, stamp, cost)
 return 0, free - cost, stamp + length - time
 end,
+record = function(log, params, time, cost)
+unfold(log)
+local stamp = max(stampOf(params, time), log.known)
+drop(log, startOf(params, stamp) - params.window)
+local added = min(cost, MOST - (log.total - log.before))
+append(log, params, stamp, added)
+log.edge = nil
+return added
+end,
+removeOldest = function(log, params, time, cost)
+local edge, left = time - params.window, cost
+while left > 0 and not isEmpty(log) and log.newest > edge do
+local _, _, _, stamp = find(log, edge, 0)
+local change = change(log, stamp, -left)
+log.edge = nil
+if change == 0 then break end
+left = left + change
+end
+return left - cost
+end,
+leaves = function(params, time)
+return stampOf(params, time) + params.window
+end,
 adjust = function(log, params, time, charged, delta)
 local stamp = stampOf(params, charged)
 if stamp + params.window <= time then return 0 end
@@ -1172,6 +1195,7 @@ local MOST_RECORDS, FEW_RECORDS, SAMPLED, SAMPLED_IF_FULL = 10000, 64, 3, 32
 local ID, ID_SIZE, MARK, MARK_SIZE = '>BI7I7I7I7', 29, '>BI7', 8
 local HOLD_ID, HOLD_ID_SIZE = '>BI7I7I7I7I7', 36
 local BLOCK, BLOCK_SIZE, BLOCK_FIELD, MOST_BLOCKS = '>BI7I7I7I4', 26, 'b', 2 ^ 32 - 1
+local LEASES, LEASE, LEASE_SIZE, LEASES_FIELD = 108, '>I6I7I7I7I7', 34, 'l'
 local toBytes, fromBytes = struct.pack, struct.unpack
 local records = {}
 local function notRecords(key)
@@ -1190,8 +1214,11 @@ function records.markBytes(expiresMs)
 return toBytes(MARK, 114, expiresMs)
 end
 local isSize = { [ID_SIZE] = true, [HOLD_ID_SIZE] = true, [MARK_SIZE] = true, [BLOCK_SIZE] = true }
+local function isLeases(value)
+return string.byte(value) == LEASES and (#value - MARK_SIZE) % LEASE_SIZE == 0
+end
 local function untilOf(key, value)
-if not isSize[#value] then notRecords(key) end
+if not isSize[#value] and not isLeases(value) then notRecords(key) end
 local _, expiresMs = fromBytes(MARK, value)
 return expiresMs
 end
@@ -1244,6 +1271,27 @@ function records.storeBlock(key, startMs, endMs, count, expiresMs)
 local value = toBytes(BLOCK, 98, expiresMs, startMs, endMs, min(count, MOST_BLOCKS))
 write(key, BLOCK_FIELD, value, expiresMs)
 end
+function records.leases(key)
+local value = redis.pcall('HGET', key, LEASES_FIELD)
+if not value then return nil end
+if type(value) ~= 'string' or not isLeases(value) then notRecords(key) end
+local leases = {}
+for from = MARK_SIZE + 1, #value, LEASE_SIZE do
+local id, units, refunded, reported, ends = fromBytes(LEASE, value, from)
+leases[#leases + 1] =
+{ id = id, units = units, refunded = refunded, reported = reported, ends = ends }
+end
+return leases
+end
+function records.storeLeases(key, leases, window)
+if #leases == 0 then return call('HDEL', key, LEASES_FIELD) end
+local expiresMs = leases[#leases].ends + window
+local parts = { toBytes(MARK, LEASES, expiresMs) }
+for _, lease in ipairs(leases) do
+parts[#parts + 1] = toBytes(LEASE, lease.id, lease.units, lease.refunded, lease.reported, lease.ends)
+end
+write(key, LEASES_FIELD, table.concat(parts), expiresMs)
+end
 function records.deleteBlock(key)
 return call('HDEL', key, BLOCK_FIELD)
 end
@@ -1265,7 +1313,12 @@ limit = whole(limit), window = whole(window), bucket = whole(bucket),
 capacity = whole(capacity), algorithm = built[name],
 most = floor(MOST / window), rest = rest,
 }
-if rest ~= '' and name ~= 'concurrency' then params.block = blockOf(rest) end
+if rest == 'lease' then
+params.isLeased = true
+elseif rest ~= '' and name ~= 'concurrency' then
+params.block = blockOf(rest)
+end
+params.hasRecords = params.block ~= nil or params.isLeased
 if min(params.limit, params.window, params.bucket, params.capacity) < 1 then
 error('ERR expected a policy, got ' .. text)
 end
@@ -1273,37 +1326,6 @@ return params
 end
 local function policyAt(place)
 return policies[place] or error('ERR expected the place of a policy')
-end
-local records
-local function findBlock(name, params, time)
-records = records or buildRecords()
-local startMs, endMs, count = records.block(name)
-if not startMs or startMs - time > params.window or time - endMs > params.block.forget then
-return 0, 0
-end
-return endMs, count
-end
-local function lengthOf(block, count)
-local length = block.first
-if block.factor > 1 then
-for _ = 1, count do
-if length >= block.longest then break end
-length = length * block.factor
-end
-end
-return min(length, block.longest)
-end
-local function storeBlock(name, params, startMs, endMs, count)
-records.storeBlock(name, startMs, endMs, count, endMs + params.block.forget + 1)
-end
-local function withBlock(endMs, time, wait, free, reset)
-if endMs <= time then return wait, free, reset, 0 end
-return max(wait, endMs - time), 0, max(reset, endMs - time), endMs
-end
-local function startBlock(name, params, time, count)
-local endMs = time + lengthOf(params.block, count)
-storeBlock(name, params, time, endMs, count + 1)
-return endMs
 end
 local reply, size = { now }, 1
 local nextKey, keys = 1, KEYS
@@ -1355,18 +1377,156 @@ if not (wait == 0 or wait >= 1 and wait <= MOST) then
 error('ERR not a value of this limiter: ' .. key, 0)
 end
 end
+local records
+local function findBlock(name, params, time)
+records = records or buildRecords()
+local startMs, endMs, count = records.block(name)
+if not startMs or startMs - time > params.window or time - endMs > params.block.forget then
+return 0, 0
+end
+return endMs, count
+end
+local function lengthOf(block, count)
+local length = block.first
+if block.factor > 1 then
+for _ = 1, count do
+if length >= block.longest then break end
+length = length * block.factor
+end
+end
+return min(length, block.longest)
+end
+local function storeBlock(name, params, startMs, endMs, count)
+records.storeBlock(name, startMs, endMs, count, endMs + params.block.forget + 1)
+end
+local function withBlock(endMs, time, wait, free, reset)
+if endMs <= time then return wait, free, reset, 0 end
+return max(wait, endMs - time), 0, max(reset, endMs - time), endMs
+end
+local function startBlock(name, params, time, count)
+local endMs = time + lengthOf(params.block, count)
+storeBlock(name, params, time, endMs, count + 1)
+return endMs
+end
+local MOST_LEASES = 128
+local function openLeases(name, state, params, time)
+records = records or buildRecords()
+local stored = records.leases(name)
+if not stored then return state, nil end
+local live, units, isChanged, isRecorded = {}, 0, false, false
+for _, lease in ipairs(stored) do
+if lease.ends - time > params.window then
+isChanged = true
+elseif lease.ends > time then
+live[#live + 1], units = lease, units + lease.units - lease.refunded
+else
+isChanged = true
+if lease.units > 0 and lease.ends + params.window > time then
+state = state or params.algorithm.blank({}, params, lease.ends)
+params.algorithm.record(state, params, lease.ends, lease.units)
+isRecorded = true
+end
+end
+end
+return state, { list = live, units = units, isChanged = isChanged, isRecorded = isRecorded }
+end
+local function writeLeased(key, name, state, params, leases)
+if leases.isRecorded then params.algorithm.write(key, state, params) end
+if leases.isChanged then records.storeLeases(name, leases.list, params.window) end
+end
+local function decideLeased(state, params, time, cost, take, leases)
+local algorithm = params.algorithm
+if not leases or leases.units == 0 then return algorithm.decide(state, params, time, cost, take) end
+local rest = setmetatable({ limit = params.limit - leases.units }, { __index = params })
+local fits = cost <= rest.limit
+local wait, free, reset = algorithm.decide(state, rest, time, fits and cost or 0, take and fits)
+local last = 0
+local lent = leases.units
+for _, lease in ipairs(leases.list) do
+last = algorithm.leaves(params, lease.ends) - time
+if not fits and lent > params.limit - cost then wait = last end
+lent = lent - (lease.units - lease.refunded)
+end
+return wait, free, max(reset, last)
+end
+local function findLease(leases, id)
+for place, lease in ipairs(leases and leases.list or {}) do
+if lease.id == id then return place, lease end
+end
+end
+local function openLeased(first, params)
+local state, time = open(keys[first], params, {})
+local leases
+state, leases = openLeases(keys[first + 1], state, params, time)
+state = state or params.algorithm.blank({}, params, time)
+return state, time, leases or { list = {}, units = 0 }
+end
+local function lend(first, params, id, want, length, thousandths, spent, acked, ends)
+local state, time, leases = openLeased(first, params)
+local place, lease = findLease(leases, id)
+local used, kept = 0, 0
+if lease then
+table.remove(leases.list, place)
+leases.units = leases.units - (lease.units - lease.refunded)
+leases.isChanged, used = true, min(max(spent - lease.reported, 0), lease.units)
+kept = min(lease.units - used, want)
+used = max(used - lease.refunded, 0)
+elseif ends >= time then
+used = max(spent - acked, 0)
+end
+if used > 0 then
+params.algorithm.record(state, params, time, used)
+leases.isRecorded = true
+end
+leases.units = leases.units + kept
+local _, free = decideLeased(state, params, time, 0, false, leases)
+local units = kept + max(min(want - kept, floor(free * thousandths / 1000)), 0)
+if #leases.list >= MOST_LEASES then units = 0 end
+if units > 0 then
+local own = { id = id, units = units, refunded = 0, reported = spent, ends = time + length }
+leases.list[#leases.list + 1], leases.isChanged = own, true
+table.sort(leases.list, function(a, b) return a.ends < b.ends end)
+end
+writeLeased(keys[first], keys[first + 1], state, params, leases)
+addReply(units)
+addReply(time)
+end
+local function adjustLeased(state, params, time, charged, delta, id, leases)
+if params.algorithm.leaves(params, charged) <= time then return 0 end
+leases.isRecorded = true
+if delta > 0 then return params.algorithm.record(state, params, time, delta) end
+local change = params.algorithm.removeOldest(state, params, time, -delta)
+local _, lease = findLease(leases, id)
+if lease then
+local rest = min(change - delta, lease.units - lease.refunded)
+lease.refunded, leases.isChanged = lease.refunded + rest, true
+change = change - rest
+end
+return change
+end
+local function resetLeased(first, params)
+local _, time, leases = openLeased(first, params)
+local deleted = call('UNLINK', keys[first], keys[first + 1])
+records.storeLeases(keys[first + 1], leases.list, params.window)
+return deleted
+end
 local scratch = {}
 local function decideOne(first, legs, take, addResult)
 local params, key = legs[1], keys[first]
 local algorithm = params.algorithm
 local state, time = open(key, params, scratch)
+local leases
+if params.isLeased then state, leases = openLeases(keys[first + 1], state, params, time) end
 if not state then state = algorithm.blank(scratch, params, time) end
 local endMs, blocks = 0, 0
 if params.block then endMs, blocks = findBlock(keys[first + 1], params, time) end
 take = take and endMs <= time
-local wait, free, reset, more = algorithm.decide(state, params, time, legs[2], take)
+local wait, free, reset, more = decideLeased(state, params, time, legs[2], take, leases)
 if wait ~= 0 then checkWait(wait, key) end
-if take and wait == 0 then algorithm.write(key, state, params) end
+if take and wait == 0 then
+algorithm.write(key, state, params)
+if leases then writeLeased(key, keys[first + 1], state, params, leases) end
+end
 if params.block then
 if take and wait ~= 0 then endMs = startBlock(keys[first + 1], params, time, blocks) end
 wait, free, reset, more = withBlock(endMs, time, wait, free, reset)
@@ -1376,16 +1536,17 @@ return wait == 0
 end
 local function decideAll(first, legs, take, addResult)
 local states, times, results, fits, count = {}, {}, {}, true, #legs / 2
-local blocks = {}
+local blocks, leases = {}, {}
 for leg = 1, count do
-local params, state = legs[2 * leg - 1], {}
-local isHeld, time = open(keys[first + leg - 1], params, state)
-if not isHeld then params.algorithm.blank(state, params, time) end
+local params, name, into = legs[2 * leg - 1], keys[first + count + leg - 1], {}
+local state, time = open(keys[first + leg - 1], params, into)
+if params.isLeased then state, leases[leg] = openLeases(name, state, params, time) end
+state = state or params.algorithm.blank(into, params, time)
 states[leg], times[leg] = state, time
-results[leg] = { params.algorithm.decide(state, params, time, legs[2 * leg], false) }
+results[leg] = { decideLeased(state, params, time, legs[2 * leg], false, leases[leg]) }
 checkWait(results[leg][1], keys[first + leg - 1])
 if params.block then
-local endMs, inRow = findBlock(keys[first + count + leg - 1], params, time)
+local endMs, inRow = findBlock(name, params, time)
 results[leg] = { withBlock(endMs, time, unpack(results[leg])) }
 blocks[leg] = endMs <= time and inRow or nil
 end
@@ -1399,12 +1560,17 @@ end
 end
 for leg = 1, take and fits and count or 0 do
 local params = legs[2 * leg - 1]
-results[leg] = { params.algorithm.decide(states[leg], params, times[leg], legs[2 * leg], true) }
+results[leg] = { decideLeased(states[leg], params, times[leg], legs[2 * leg], true, leases[leg]) }
 if params.block then results[leg][4] = 0 end
 end
 for leg = 1, count do
-local params = legs[2 * leg - 1]
-if take and fits then params.algorithm.write(keys[first + leg - 1], states[leg], params) end
+local params, key = legs[2 * leg - 1], keys[first + leg - 1]
+if take and fits then
+params.algorithm.write(key, states[leg], params)
+if leases[leg] then
+writeLeased(key, keys[first + count + leg - 1], states[leg], params, leases[leg])
+end
+end
 addResult(times[leg], unpack(results[leg]))
 end
 return fits
@@ -1456,23 +1622,32 @@ local count, name, done = #legs / 2, nameOf('i', id, first, legs), 0
 for leg = 1, count do done = done + call('HDEL', keys[first + count + leg - 1], name) end
 addReply(done)
 end
-local function changed(key, params, charged, delta, cost, fence)
+local function changed(key, name, params, charged, delta, cost, fence)
 local state, time = open(key, params, {})
+if params.isLeased and fence ~= 0 then
+local leases
+state, leases = openLeases(name, state, params, time)
+state, leases = state or params.algorithm.blank({}, params, time), leases or { list = {}, units = 0 }
+local change = adjustLeased(state, params, time, charged, delta, fence, leases)
+return function() writeLeased(key, name, state, params, leases) end, change
+end
 if not state then return nil, 0 end
 local change, isChanged = params.algorithm.adjust(state, params, time, charged, delta, cost, fence)
-return (change ~= 0 or isChanged) and state, change
+if change == 0 and not isChanged then return nil, 0 end
+return function() params.algorithm.write(key, state, params) end, change
 end
 local function adjust(first, params, charged, delta, cost, fence)
-local state, change = changed(keys[first], params, charged, delta, cost, fence)
-if state then params.algorithm.write(keys[first], state, params) end
+local write, change = changed(keys[first], keys[first + 1], params, charged, delta, cost, fence)
+if write then write() end
 addReply(change)
 end
 local function spend(first, legs, untilMs, mostMs, id)
-local count, name, states, changes = #legs / 5, nameOf('r', id, first, {}), {}, {}
+local count, name, writes, changes = #legs / 5, nameOf('r', id, first, {}), {}, {}
 local memory = keys[first + count]
 if records.find(memory, name) then return addReply(0) end
 for leg = 1, count do
-states[leg], changes[leg] = changed(keys[first + leg - 1], unpack(legs, 5 * leg - 4, 5 * leg))
+local key, own = keys[first + leg - 1], keys[first + count + leg - 1]
+writes[leg], changes[leg] = changed(key, own, unpack(legs, 5 * leg - 4, 5 * leg))
 end
 local expiresMs = min(untilMs, now + 2 * mostMs)
 if expiresMs > now and not records.store(memory, name, records.markBytes(expiresMs), expiresMs) then
@@ -1480,8 +1655,7 @@ return addReply(0)
 end
 addReply(1)
 for leg = 1, count do
-local params = legs[5 * leg - 4]
-if states[leg] then params.algorithm.write(keys[first + leg - 1], states[leg], params) end
+if writes[leg] then writes[leg]() end
 addReply(changes[leg])
 end
 end
@@ -1490,10 +1664,13 @@ addReply(call('HDEL', keys[first], nameOf('r', id, first, {})))
 end
 local function inspect(first, params)
 local state, time = open(keys[first], params, {})
+local leases
+if params.isLeased then state, leases = openLeases(keys[first + 1], state, params, time) end
+if leases and leases.units > 0 then state = state or params.algorithm.blank({}, params, time) end
 local free, reset, _, endMs, blocks = 0, 0, 0, 0, 0
 if params.block then endMs, blocks = findBlock(keys[first + 1], params, time) end
 if endMs > 0 and not state then state = params.algorithm.blank({}, params, time) end
-if state then _, free, reset = params.algorithm.decide(state, params, time, 0, false) end
+if state then _, free, reset = decideLeased(state, params, time, 0, false, leases) end
 if reset == 0 and endMs == 0 then return addReply(0) end
 replyTimed(1, time, free, reset)
 local a, b, c = params.algorithm.cells(state, params)
@@ -1518,10 +1695,19 @@ addReply(newest)
 elseif params.block then
 addReply(endMs)
 addReply(blocks)
+elseif params.isLeased then
+local lent = {}
+for _, lease in ipairs(leases and leases.list or {}) do
+for _, number in ipairs({ lease.id, lease.units - lease.refunded, lease.ends }) do
+lent[#lent + 1] = string.format('%.0f', number)
+end
+end
+addReply(lent)
 end
 end
 local function reset(first, params)
 if not params then return addReply(call('UNLINK', keys[first], keys[first + 1])) end
+if params.isLeased then return addReply(resetLeased(first, params)) end
 addReply(params.algorithm.reset(keys[first], params) + call('UNLINK', keys[first + 1]))
 end
 local function block(first, params, length)
@@ -1574,21 +1760,26 @@ if kind == 'reset' then
 repeatedly(numbers[1], 2, reset, numbers[2] and policyAt(numbers[2]))
 elseif kind == 'inspect' then
 local params = policyAt(numbers[1])
-repeatedly(1, params.block and 2 or 1, inspect, params)
+repeatedly(1, params.hasRecords and 2 or 1, inspect, params)
+elseif kind == 'lend' then
+repeatedly(1, 2, lend, policyAt(numbers[1]), unpack(numbers, 2, 8))
 elseif kind == 'block' then
 repeatedly(1, 1, block, policyAt(numbers[1]), numbers[2])
 elseif kind == 'label' then
 label = ARGV[place + 1]
 return place + 2
 elseif kind == 'adjust' then
-repeatedly(1, 1, adjust, policyAt(numbers[1]), unpack(numbers, 2, 5))
+local params = policyAt(numbers[1])
+repeatedly(1, params.isLeased and 2 or 1, adjust, params, unpack(numbers, 2, 5))
 elseif kind == 'unspend' then
 repeatedly(1, 1, unspend, ARGV[place + 1])
 return place + 2
 elseif kind == 'spend' then
 local mostMs, untilMs = table.remove(numbers), table.remove(numbers)
-local legs = legsOf(numbers, 1, 5)
-repeatedly(1, #legs / 5 + 1, spend, legs, untilMs, mostMs, ARGV[place + 1])
+local legs, count, isLeased = legsOf(numbers, 1, 5), #numbers / 5, false
+for leg = 1, count do isLeased = isLeased or legs[5 * leg - 4].isLeased end
+local each = isLeased and 2 * count or count + 1
+repeatedly(1, each, spend, legs, untilMs, mostMs, ARGV[place + 1])
 return place + 2
 elseif kind == 'once' or kind == 'forget' then
 local rememberMs, legs = table.remove(numbers), nil
@@ -1598,9 +1789,9 @@ repeatedly(1, #legs, kind == 'once' and decideOnce or forget, legs, rememberMs, 
 end
 return place + numbers[1] + 1
 else
-local legs, hasBlocks = legsOf(numbers, 2, 2), false
-for leg = 1, #legs / 2 do hasBlocks = hasBlocks or legs[2 * leg - 1].block end
-repeatedly(numbers[1], hasBlocks and #legs or #legs / 2, #legs == 2 and decideOne or decideAll, legs, kind == 'check', replyLimit)
+local legs, hasRecords = legsOf(numbers, 2, 2), false
+for leg = 1, #legs / 2 do hasRecords = hasRecords or legs[2 * leg - 1].hasRecords end
+repeatedly(numbers[1], hasRecords and #legs or #legs / 2, #legs == 2 and decideOne or decideAll, legs, kind == 'check', replyLimit)
 end
 return place + 1
 end

@@ -5,7 +5,7 @@
 --        p         the number of policies that follow
 --        policies  `algorithm limit window bucket capacity`, windows and buckets in ms. Then, for
 --                  concurrency, the channel on which releases are published; for a policy with
---                  blocks, `for factor max forget`
+--                  blocks, `for factor max forget`; for a policy with leases, `lease`
 --        runs      consecutive operations that differ only in their keys and ids are one run. p is
 --                  the place of a policy in `policies`, counted from 1, and c is a cost:
 --          check n p1 c1 [p2 c2 ...]   n checks of these policies and costs; keys: one per limit
@@ -16,18 +16,24 @@
 --          label                       the holds of the runs from here on get the label that follows
 --          forget n p1 c1 [...] m      deletes the records of n such checks; keys and ids as above
 --          adjust p at delta cost f    changes by `delta` the `cost` that was charged at `at` ms; f is
---                                      the fence of a hold. A delta of 0 renews the hold
+--                                      the fence of a hold, or the id of a lease, or 0. A delta of 0
+--                                      renews the hold
 --          spend [p at delta cost f ...] u m   applies the adjustments of a receipt, and records
 --                                      it as used until u, at most 2m ms from now; keys: one per
---                                      adjustment, then the key of the records; the id follows
+--                                      adjustment, then the key of the records, of each limit if one
+--                                      of them has leases; the id follows
+--          lend p id want length part spent acked ends   renews or begins a lease (leases.lua); keys:
+--                                      that of the limit, then that of its records
 --          unspend                     marks a receipt as unused; key: that of the records; the id
 --                                      of the receipt follows
 --          inspect p                   reads the state of a key
---          reset n [p 0]               deletes n keys, each with its records; p for concurrency
+--          reset n [p 0]               deletes n keys, each with its records; p for concurrency and
+--                                      for leases
 --          block p m                   blocks for m ms, or ends the block if m is 0: the key for
 --                                      records
--- KEYS   the keys of all operations, in order. If a limit of a check, peek or inspection has blocks,
---        the keys of its limits are followed by the key for the records of each
+-- KEYS   the keys of all operations, in order. If a limit of a check, peek, adjustment or inspection
+--        has blocks or leases, the keys of its limits are followed by the key for the records of each.
+--        An adjustment of a limit with blocks has one key
 --
 -- Reply: `now`, then for each operation
 --          check, peek   for each limit: wait, free, reset. If the limit was decided at a later
@@ -38,6 +44,7 @@
 --                        then for each limit: the time of the decision, wait, free, reset, and the
 --                        fence or the end of a block
 --          adjust        the change made
+--          lend          the number of units lent, and the time of the decision
 --          spend         0 if the receipt was used before; else 1, and each change made
 --          forget, unspend   the number of records deleted
 --          inspect       0 if nothing counts. Else 1, the time, free, reset, three cells, the
@@ -46,66 +53,11 @@
 --                        and a list of times and totals (log-entries.lua). For concurrency, the number of holds that count and a
 --                        list of the newest follow: fence, cost, expiry and label of each. For a
 --                        policy with blocks: the end of the last block and the number of blocks in a
---                        row, or 0 and 0
+--                        row, or 0 and 0. For a policy with leases: a list with the id, the units and
+--                        the end of each
 --          reset         the number of keys deleted
 --          block         1 if a block was stored or deleted, else 0
 --        or, for an operation that failed, `!` followed by the error as text.
-local reply, size = { now }, 1
-local nextKey, keys = 1, KEYS
-
--- Some clients round integers close to 2^53, so larger integers than this are sent as text.
-local LARGE = 2^52
--- `inspect` returns at least this many of the newest entries, or all if there are fewer.
-local MOST_INSPECTED = 1000
-local function addReply(value)
-  size = size + 1
-  if type(value) == 'number' and (value > LARGE or value < -LARGE) then
-    value = string.format('%.0f', value)
-  end
-  reply[size] = value
-end
-
--- Adds a list of ascending times and totals to the reply. Checks only the size of its last two
--- numbers, which are the largest. Checking each of 2,000 numbers would be slow.
-local function replyList(numbers)
-  local last = #numbers
-  if max(numbers[last - 1], numbers[last]) > LARGE then
-    for place = 1, last do numbers[place] = string.format('%.0f', numbers[place]) end
-  end
-  addReply(numbers)
-end
-
--- Reads a key into `state`. Returns the state and the time to use for a decision, which is never
--- before the latest time in the state. Returns nil and `now` for a new key, and for a state that is
--- more than a window ahead, because a wrong clock has written it.
-local function open(key, params, state)
-  local known, length = params.algorithm.read(key, state, params), params.window
-  -- include shared/moment
-  return isHeld and state or nil, time
-end
-
--- `more` is the fence of a hold or the end of a block, if the policy has one of them.
-local function replyLimit(time, wait, free, reset, more)
-  if time ~= now then addReply(now - time) end
-  -- include shared/reply
-  if more then addReply(more) end
-end
-
-local function replyTimed(time, wait, free, reset, more)
-  addReply(time)
-  addReply(wait)
-  addReply(free)
-  addReply(reset)
-  if more then addReply(more) end
-end
-
--- Raises an error if a wait is invalid. Only a damaged value can cause an invalid wait.
-local function checkWait(wait, key)
-  if not (wait == 0 or wait >= 1 and wait <= MOST) then
-    error('ERR not a value of this limiter: ' .. key, 0)
-  end
-end
-
 -- Decides a check of one limit, which is the most frequent kind. All such checks reuse the table
 -- `scratch`, which avoids allocating one. `legs` has two values for each limit: its params and the
 -- cost. `first` is the index of the first key.
@@ -114,13 +66,18 @@ local function decideOne(first, legs, take, addResult)
   local params, key = legs[1], keys[first]
   local algorithm = params.algorithm
   local state, time = open(key, params, scratch)
+  local leases
+  if params.isLeased then state, leases = openLeases(keys[first + 1], state, params, time) end
   if not state then state = algorithm.blank(scratch, params, time) end
   local endMs, blocks = 0, 0
   if params.block then endMs, blocks = findBlock(keys[first + 1], params, time) end
   take = take and endMs <= time
-  local wait, free, reset, more = algorithm.decide(state, params, time, legs[2], take)
+  local wait, free, reset, more = decideLeased(state, params, time, legs[2], take, leases)
   if wait ~= 0 then checkWait(wait, key) end
-  if take and wait == 0 then algorithm.write(key, state, params) end
+  if take and wait == 0 then
+    algorithm.write(key, state, params)
+    if leases then writeLeased(key, keys[first + 1], state, params, leases) end
+  end
   if params.block then
     if take and wait ~= 0 then endMs = startBlock(keys[first + 1], params, time, blocks) end
     wait, free, reset, more = withBlock(endMs, time, wait, free, reset)
@@ -132,16 +89,17 @@ end
 -- Decides a check of several limits. The limits are charged only if all of them have room.
 local function decideAll(first, legs, take, addResult)
   local states, times, results, fits, count = {}, {}, {}, true, #legs / 2
-  local blocks = {}
+  local blocks, leases = {}, {}
   for leg = 1, count do
-    local params, state = legs[2 * leg - 1], {}
-    local isHeld, time = open(keys[first + leg - 1], params, state)
-    if not isHeld then params.algorithm.blank(state, params, time) end
+    local params, name, into = legs[2 * leg - 1], keys[first + count + leg - 1], {}
+    local state, time = open(keys[first + leg - 1], params, into)
+    if params.isLeased then state, leases[leg] = openLeases(name, state, params, time) end
+    state = state or params.algorithm.blank(into, params, time)
     states[leg], times[leg] = state, time
-    results[leg] = { params.algorithm.decide(state, params, time, legs[2 * leg], false) }
+    results[leg] = { decideLeased(state, params, time, legs[2 * leg], false, leases[leg]) }
     checkWait(results[leg][1], keys[first + leg - 1])
     if params.block then
-      local endMs, inRow = findBlock(keys[first + count + leg - 1], params, time)
+      local endMs, inRow = findBlock(name, params, time)
       results[leg] = { withBlock(endMs, time, unpack(results[leg])) }
       blocks[leg] = endMs <= time and inRow or nil
     end
@@ -158,12 +116,17 @@ local function decideAll(first, legs, take, addResult)
   -- an error before anything is written.
   for leg = 1, take and fits and count or 0 do
     local params = legs[2 * leg - 1]
-    results[leg] = { params.algorithm.decide(states[leg], params, times[leg], legs[2 * leg], true) }
+    results[leg] = { decideLeased(states[leg], params, times[leg], legs[2 * leg], true, leases[leg]) }
     if params.block then results[leg][4] = 0 end
   end
   for leg = 1, count do
-    local params = legs[2 * leg - 1]
-    if take and fits then params.algorithm.write(keys[first + leg - 1], states[leg], params) end
+    local params, key = legs[2 * leg - 1], keys[first + leg - 1]
+    if take and fits then
+      params.algorithm.write(key, states[leg], params)
+      if leases[leg] then
+        writeLeased(key, keys[first + count + leg - 1], states[leg], params, leases[leg])
+      end
+    end
     addResult(times[leg], unpack(results[leg]))
   end
   return fits
@@ -222,29 +185,38 @@ local function forget(first, legs, _, id)
   addReply(done)
 end
 
--- Returns two values: the adjusted state (nil or false if there is nothing to write), and the
--- change made.
-local function changed(key, params, charged, delta, cost, fence)
+-- Returns a function that writes the adjusted state (nil if there is nothing to write), and the
+-- change made. `name` is the key of the records, and `fence` may be the id of a lease.
+local function changed(key, name, params, charged, delta, cost, fence)
   local state, time = open(key, params, {})
+  if params.isLeased and fence ~= 0 then
+    local leases
+    state, leases = openLeases(name, state, params, time)
+    state, leases = state or params.algorithm.blank({}, params, time), leases or { list = {}, units = 0 }
+    local change = adjustLeased(state, params, time, charged, delta, fence, leases)
+    return function() writeLeased(key, name, state, params, leases) end, change
+  end
   if not state then return nil, 0 end
   local change, isChanged = params.algorithm.adjust(state, params, time, charged, delta, cost, fence)
-  return (change ~= 0 or isChanged) and state, change
+  if change == 0 and not isChanged then return nil, 0 end
+  return function() params.algorithm.write(key, state, params) end, change
 end
 
 local function adjust(first, params, charged, delta, cost, fence)
-  local state, change = changed(keys[first], params, charged, delta, cost, fence)
-  if state then params.algorithm.write(keys[first], state, params) end
+  local write, change = changed(keys[first], keys[first + 1], params, charged, delta, cost, fence)
+  if write then write() end
   addReply(change)
 end
 
 -- Applies the adjustments of a receipt, unless the receipt is recorded as used. Reads all keys
 -- before the first write, so that an invalid value of one key changes nothing.
 local function spend(first, legs, untilMs, mostMs, id)
-  local count, name, states, changes = #legs / 5, nameOf('r', id, first, {}), {}, {}
+  local count, name, writes, changes = #legs / 5, nameOf('r', id, first, {}), {}, {}
   local memory = keys[first + count]
   if records.find(memory, name) then return addReply(0) end
   for leg = 1, count do
-    states[leg], changes[leg] = changed(keys[first + leg - 1], unpack(legs, 5 * leg - 4, 5 * leg))
+    local key, own = keys[first + leg - 1], keys[first + count + leg - 1]
+    writes[leg], changes[leg] = changed(key, own, unpack(legs, 5 * leg - 4, 5 * leg))
   end
   -- After this time, adjustments of these charges have no effect.
   local expiresMs = min(untilMs, now + 2 * mostMs)
@@ -253,8 +225,7 @@ local function spend(first, legs, untilMs, mostMs, id)
   end
   addReply(1)
   for leg = 1, count do
-    local params = legs[5 * leg - 4]
-    if states[leg] then params.algorithm.write(keys[first + leg - 1], states[leg], params) end
+    if writes[leg] then writes[leg]() end
     addReply(changes[leg])
   end
 end
@@ -265,11 +236,14 @@ end
 
 local function inspect(first, params)
   local state, time = open(keys[first], params, {})
+  local leases
+  if params.isLeased then state, leases = openLeases(keys[first + 1], state, params, time) end
+  if leases and leases.units > 0 then state = state or params.algorithm.blank({}, params, time) end
   local free, reset, _, endMs, blocks = 0, 0, 0, 0, 0
   if params.block then endMs, blocks = findBlock(keys[first + 1], params, time) end
   -- A block is reported even if nothing of the key counts.
   if endMs > 0 and not state then state = params.algorithm.blank({}, params, time) end
-  if state then _, free, reset = params.algorithm.decide(state, params, time, 0, false) end
+  if state then _, free, reset = decideLeased(state, params, time, 0, false, leases) end
   if reset == 0 and endMs == 0 then return addReply(0) end
   replyTimed(1, time, free, reset)
   local a, b, c = params.algorithm.cells(state, params)
@@ -294,11 +268,20 @@ local function inspect(first, params)
   elseif params.block then
     addReply(endMs)
     addReply(blocks)
+  elseif params.isLeased then
+    local lent = {}
+    for _, lease in ipairs(leases and leases.list or {}) do
+      for _, number in ipairs({ lease.id, lease.units - lease.refunded, lease.ends }) do
+        lent[#lent + 1] = string.format('%.0f', number)
+      end
+    end
+    addReply(lent)
   end
 end
 
 local function reset(first, params)
   if not params then return addReply(call('UNLINK', keys[first], keys[first + 1])) end
+  if params.isLeased then return addReply(resetLeased(first, params)) end
   addReply(params.algorithm.reset(keys[first], params) + call('UNLINK', keys[first + 1]))
 end
 
@@ -362,21 +345,26 @@ local function doRun(place)
     repeatedly(numbers[1], 2, reset, numbers[2] and policyAt(numbers[2]))
   elseif kind == 'inspect' then
     local params = policyAt(numbers[1])
-    repeatedly(1, params.block and 2 or 1, inspect, params)
+    repeatedly(1, params.hasRecords and 2 or 1, inspect, params)
+  elseif kind == 'lend' then
+    repeatedly(1, 2, lend, policyAt(numbers[1]), unpack(numbers, 2, 8))
   elseif kind == 'block' then
     repeatedly(1, 1, block, policyAt(numbers[1]), numbers[2])
   elseif kind == 'label' then
     label = ARGV[place + 1]
     return place + 2
   elseif kind == 'adjust' then
-    repeatedly(1, 1, adjust, policyAt(numbers[1]), unpack(numbers, 2, 5))
+    local params = policyAt(numbers[1])
+    repeatedly(1, params.isLeased and 2 or 1, adjust, params, unpack(numbers, 2, 5))
   elseif kind == 'unspend' then
     repeatedly(1, 1, unspend, ARGV[place + 1])
     return place + 2
   elseif kind == 'spend' then
     local mostMs, untilMs = table.remove(numbers), table.remove(numbers)
-    local legs = legsOf(numbers, 1, 5)
-    repeatedly(1, #legs / 5 + 1, spend, legs, untilMs, mostMs, ARGV[place + 1])
+    local legs, count, isLeased = legsOf(numbers, 1, 5), #numbers / 5, false
+    for leg = 1, count do isLeased = isLeased or legs[5 * leg - 4].isLeased end
+    local each = isLeased and 2 * count or count + 1
+    repeatedly(1, each, spend, legs, untilMs, mostMs, ARGV[place + 1])
     return place + 2
   elseif kind == 'once' or kind == 'forget' then
     local rememberMs, legs = table.remove(numbers), nil
@@ -386,9 +374,9 @@ local function doRun(place)
     end
     return place + numbers[1] + 1
   else
-    local legs, hasBlocks = legsOf(numbers, 2, 2), false
-    for leg = 1, #legs / 2 do hasBlocks = hasBlocks or legs[2 * leg - 1].block end
-    repeatedly(numbers[1], hasBlocks and #legs or #legs / 2, #legs == 2 and decideOne or decideAll, legs, kind == 'check', replyLimit)
+    local legs, hasRecords = legsOf(numbers, 2, 2), false
+    for leg = 1, #legs / 2 do hasRecords = hasRecords or legs[2 * leg - 1].hasRecords end
+    repeatedly(numbers[1], hasRecords and #legs or #legs / 2, #legs == 2 and decideOne or decideAll, legs, kind == 'check', replyLimit)
   end
   return place + 1
 end

@@ -19,7 +19,13 @@ local function policyOf(text)
     -- The largest cost whose product with the window is exact.
     most = floor(MOST / window), rest = rest,
   }
-  if rest ~= '' and name ~= 'concurrency' then params.block = blockOf(rest) end
+  if rest == 'lease' then
+    params.isLeased = true
+  elseif rest ~= '' and name ~= 'concurrency' then
+    params.block = blockOf(rest)
+  end
+  -- Whether the keys of a limit are followed by those of its records.
+  params.hasRecords = params.block ~= nil or params.isLeased
   if min(params.limit, params.window, params.bucket, params.capacity) < 1 then
     error('ERR expected a policy, got ' .. text)
   end

@@ -1,9 +1,9 @@
 -- Records that prevent counting twice: admissions by idempotency id, and used receipts. Also the
--- last block. The records of the limit with key K are in the hash `K=`, which a reset deletes with
+-- last block, and the leases (leases.lua). The records of the limit with key K are in the hash `K=`, which a reset deletes with
 -- the key.
 --
 -- The name of a field is 96 bits of a hash, so a long id takes no more memory than a short one. The
--- field of the block is `b`. The values, with the size of each part in bytes:
+-- field of the block is `b`, that of the leases `l`. The values, with the size of each part in bytes:
 --
 --   id:       'i' 1 | until 7 | at 7 | free 7 | reset 7      the decision of this limit
 --             'i' 1 | until 7 | at 7 | free 7 | reset 7 | fence 7   that of a concurrency limit
@@ -14,12 +14,13 @@
 -- hash has more than 64 records, each new record checks a few random records and deletes those that
 -- have expired, so that expired records stay a minority. A limit has at most 10,000 records. If the
 -- hash is full and no record of the sample has expired, an id of the sample is evicted, but never a
--- receipt or a block.
+-- receipt, a block or the leases.
 local function buildRecords()
   local MOST_RECORDS, FEW_RECORDS, SAMPLED, SAMPLED_IF_FULL = 10000, 64, 3, 32
   local ID, ID_SIZE, MARK, MARK_SIZE = '>BI7I7I7I7', 29, '>BI7', 8
   local HOLD_ID, HOLD_ID_SIZE = '>BI7I7I7I7I7', 36
   local BLOCK, BLOCK_SIZE, BLOCK_FIELD, MOST_BLOCKS = '>BI7I7I7I4', 26, 'b', 2 ^ 32 - 1
+  local LEASES, LEASE, LEASE_SIZE, LEASES_FIELD = 108, '>I6I7I7I7I7', 34, 'l'
   local toBytes, fromBytes = struct.pack, struct.unpack
   local records = {}
 
@@ -44,8 +45,12 @@ local function buildRecords()
   end
 
   local isSize = { [ID_SIZE] = true, [HOLD_ID_SIZE] = true, [MARK_SIZE] = true, [BLOCK_SIZE] = true }
+  local function isLeases(value)
+    return string.byte(value) == LEASES and (#value - MARK_SIZE) % LEASE_SIZE == 0
+  end
+
   local function untilOf(key, value)
-    if not isSize[#value] then notRecords(key) end
+    if not isSize[#value] and not isLeases(value) then notRecords(key) end
     local _, expiresMs = fromBytes(MARK, value)
     return expiresMs
   end
@@ -111,6 +116,31 @@ local function buildRecords()
   function records.storeBlock(key, startMs, endMs, count, expiresMs)
     local value = toBytes(BLOCK, 98, expiresMs, startMs, endMs, min(count, MOST_BLOCKS))
     write(key, BLOCK_FIELD, value, expiresMs)
+  end
+
+  -- Returns the leases, ordered by their ends, or nil.
+  function records.leases(key)
+    local value = redis.pcall('HGET', key, LEASES_FIELD)
+    if not value then return nil end
+    if type(value) ~= 'string' or not isLeases(value) then notRecords(key) end
+    local leases = {}
+    for from = MARK_SIZE + 1, #value, LEASE_SIZE do
+      local id, units, refunded, reported, ends = fromBytes(LEASE, value, from)
+      leases[#leases + 1] =
+        { id = id, units = units, refunded = refunded, reported = reported, ends = ends }
+    end
+    return leases
+  end
+
+  -- Stores the leases, which count until one window after their ends.
+  function records.storeLeases(key, leases, window)
+    if #leases == 0 then return call('HDEL', key, LEASES_FIELD) end
+    local expiresMs = leases[#leases].ends + window
+    local parts = { toBytes(MARK, LEASES, expiresMs) }
+    for _, lease in ipairs(leases) do
+      parts[#parts + 1] = toBytes(LEASE, lease.id, lease.units, lease.refunded, lease.reported, lease.ends)
+    end
+    write(key, LEASES_FIELD, table.concat(parts), expiresMs)
   end
 
   function records.deleteBlock(key)

@@ -344,6 +344,37 @@ local function buildLog(bucketOf)
       return 0, free - cost, stamp + length - time
     end,
 
+    -- Adds `cost` at `time`, or at the latest time of the log if that is later, also above the
+    -- limit. Returns the cost added.
+    record = function(log, params, time, cost)
+      unfold(log)
+      local stamp = max(stampOf(params, time), log.known)
+      drop(log, startOf(params, stamp) - params.window)
+      -- The summed cost must stay an exact integer.
+      local added = min(cost, MOST - (log.total - log.before))
+      append(log, params, stamp, added)
+      log.edge = nil
+      return added
+    end,
+
+    -- Removes up to `cost` from the oldest entries that count. Returns the change made.
+    removeOldest = function(log, params, time, cost)
+      local edge, left = time - params.window, cost
+      while left > 0 and not isEmpty(log) and log.newest > edge do
+        local _, _, _, stamp = find(log, edge, 0)
+        local change = change(log, stamp, -left)
+        log.edge = nil
+        if change == 0 then break end
+        left = left + change
+      end
+      return left - cost
+    end,
+
+    -- Returns when an admission at `time` leaves the window.
+    leaves = function(params, time)
+      return stampOf(params, time) + params.window
+    end,
+
     adjust = function(log, params, time, charged, delta)
       local stamp = stampOf(params, charged)
       if stamp + params.window <= time then return 0 end

@@ -1,0 +1,128 @@
+/**
+ * The leases of a process: admits calls of hot keys without a call to the store.
+ *
+ * The memory is bounded: at most `MAX_KEYS` keys are observed, about 400 bytes each. When another
+ * key is added, the one that was added first is deleted, unless it has a lease.
+ */
+import { monotonicClock, scheduleInBackground, systemClock } from '../clock.ts';
+import { type CheckResult, DecisionRecord, jointDecision } from '../decision.ts';
+import type { Policy } from '../policy.ts';
+import type { Check, Limit } from '../store.ts';
+import { Holder } from './holder.ts';
+import type { Clocks, Grant, Lease, LeaseRequest } from './lease.ts';
+
+const MAX_KEYS = 10_000;
+/** The number of keys that are checked for one to delete. */
+const SAMPLED = 8;
+/** The longest lease, as a part of the window. Longer ones would leave too much of it unused. */
+const LONGEST = 1 / 32;
+
+/** The clocks of this process. Its timers do not keep it alive. */
+const processClocks: Clocks = {
+  monotonic: { now: () => monotonicClock.now(), schedule: scheduleInBackground },
+  system: systemClock,
+};
+
+/** Sends the request of a limit to the store. */
+export type Lend = (limit: Limit, request: LeaseRequest) => Promise<Grant>;
+
+interface Entry {
+  readonly holder: Holder;
+  /** The limit of the last check, because the parameters of a policy can change. */
+  limit: Limit;
+}
+
+class LeasedDecision extends DecisionRecord {
+  readonly leased = true;
+  override readonly lease: number;
+
+  constructor({ policy, params, key, cost }: Limit, lease: Lease) {
+    const atMs = lease.nowMs;
+    // The latest time at which the charge can be recorded, rounded up to the end of its bucket.
+    const resetAfterMs = lease.endsMs - atMs + params.windowMs + params.bucketMs;
+    super(policy.name, key, cost, params.capacity, 0, atMs, { free: lease.left, resetAfterMs });
+    this.lease = lease.id;
+  }
+}
+
+export class Leases {
+  readonly #lend: Lend;
+  readonly #maxMs: number;
+  readonly #clocks: Clocks;
+  readonly #entries = new Map<Policy, Map<string, Entry>>();
+  #size = 0;
+
+  constructor(lend: Lend, maxMs: number, clocks = processClocks) {
+    this.#lend = lend;
+    this.#maxMs = maxMs;
+    this.#clocks = clocks;
+  }
+
+  /** Decides a check if all of its limits have leases with enough units. */
+  decide({ limits }: Check): CheckResult | undefined {
+    if (limits.length === 1) {
+      const holder = this.#holderOf(limits[0]);
+      if (!holder.canSpend(limits[0].cost)) return undefined;
+      holder.lease.spend(limits[0].cost);
+      return new LeasedDecision(limits[0], holder.lease);
+    }
+    const holders = limits.map((limit) => this.#holderOf(limit));
+    // Calls all of them, because `canSpend` also counts demand.
+    const fits = holders.filter((holder, at) => holder.canSpend(limits[at].cost));
+    if (fits.length < holders.length) return undefined;
+    const decisions = holders.map(({ lease }, at) => {
+      lease.spend(limits[at].cost);
+      return new LeasedDecision(limits[at], lease);
+    });
+    return Object.assign(jointDecision(decisions, true), { leased: true as const });
+  }
+
+  /** Returns all units of all leases. */
+  async close(): Promise<void> {
+    const holders = [...this.#entries.values()].flatMap((each) => [...each.values()]);
+    this.#entries.clear();
+    await Promise.all(holders.map(({ holder }) => holder.close()));
+  }
+
+  #holderOf(limit: Limit): Holder {
+    const keys = this.#entries.get(limit.policy);
+    const entry = keys?.get(limit.key);
+    if (entry === undefined) return this.#add(limit);
+    entry.limit = limit;
+    return entry.holder;
+  }
+
+  #add(limit: Limit): Holder {
+    const { policy, key } = limit;
+    if (this.#size >= MAX_KEYS) this.#deleteOne();
+    const { windowMs, lease } = policy;
+    const { maxMs = this.#maxMs, thousandths } = lease!;
+    const lengthMs = Math.max(Math.floor(Math.min(maxMs, this.#maxMs, windowMs * LONGEST)), 1);
+    const borrow = (request: LeaseRequest): Promise<Grant> => this.#lend(entry.limit, request);
+    const holder = new Holder(borrow, this.#clocks, { lengthMs, thousandths });
+    const entry: Entry = { holder, limit };
+    const keys = this.#entries.get(policy) ?? new Map<string, Entry>();
+    this.#entries.set(policy, keys.set(key, entry));
+    this.#size++;
+    return holder;
+  }
+
+  /** Deletes one of the oldest keys without a lease. If all have one, returns a lease first. */
+  #deleteOne(): void {
+    const [[policy, keys]] = this.#entries;
+    const oldest = [...take(keys, SAMPLED)];
+    const [key, { holder }] = oldest.find(([, each]) => !each.holder.isActive) ?? oldest[0];
+    void holder.close();
+    keys.delete(key);
+    if (keys.size === 0) this.#entries.delete(policy);
+    this.#size--;
+  }
+}
+
+function* take<T>(items: Iterable<T>, count: number): Generator<T> {
+  let left = count;
+  for (const item of items) {
+    if (left-- === 0) return;
+    yield item;
+  }
+}
