@@ -30,6 +30,8 @@ export interface KeyReport {
   readonly entryCount?: number;
   /** Holds of a concurrency limit, in order of expiry. */
   readonly holds?: readonly Hold[];
+  /** Units that processes have borrowed. */
+  readonly leases?: readonly { readonly units: number; readonly endsAtMs: number }[];
   readonly blockedUntilMs?: number;
   readonly atMs: number;
   readonly override?: { readonly limit: number; readonly reason?: string };
@@ -41,7 +43,7 @@ const MAX_ROWS = 10;
 
 export function keyLines(report: KeyReport, paint: Paint): readonly string[] {
   const { policy, key, algorithm, limit, windowMs, used, remaining } = report;
-  const { resetAfterMs, override, entries, blockedUntilMs, atMs, holds } = report;
+  const { resetAfterMs, override, entries, blockedUntilMs, atMs, holds, leases = [] } = report;
   const isConcurrency = algorithm === 'concurrency';
   const window = `${isConcurrency ? 'lease ' : ''}${windowText(windowMs)}`;
   const rows = [
@@ -53,6 +55,11 @@ export function keyLines(report: KeyReport, paint: Paint): readonly string[] {
     ],
     ['resets', resetAfterMs === 0 ? 'now' : `in ${durationText(resetAfterMs)}`],
   ];
+  if (leases.length > 0) {
+    const units = leases.reduce((sum, lease) => sum + lease.units, 0);
+    const processes = leases.length === 1 ? '1 process' : `${countText(leases.length)} processes`;
+    rows.push(['lent', `${countText(units)} to ${processes}`]);
+  }
   if (blockedUntilMs !== undefined) {
     const wait = durationText(Math.max(0, blockedUntilMs - atMs));
     const text = `until ${dateTimeText(blockedUntilMs)} UTC, for ${wait}`;

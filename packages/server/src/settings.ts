@@ -142,6 +142,11 @@ export const SETTINGS = {
     value: 'share',
     help: 'Fraction of each limit that one instance admits when the store is unavailable',
   }),
+  leaseMs: setting({
+    schema: duration,
+    value: 'duration',
+    help: 'Longest lease of units of a limit with `lease`; Redis only (default: no leases)',
+  }),
   adminToken: setting({
     schema: token,
     value: 'token',

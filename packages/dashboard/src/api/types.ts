@@ -78,6 +78,8 @@ export interface KeyReport {
   readonly entryCount: number;
   /** The holds of a concurrency limit, in the order in which they expire. */
   readonly holds?: readonly Hold[];
+  /** Units that processes have borrowed. */
+  readonly leases?: readonly LentUnits[];
   /** End of the current block; undefined if the key is not blocked. */
   readonly blockedUntilMs?: number;
   /** Number of blocks in a row. */
@@ -89,6 +91,12 @@ export interface KeyReport {
   readonly nextMs: number;
   /** Time until a call of the requested cost is admitted; undefined if it exceeds the limit. */
   readonly nextForCostMs?: number;
+}
+
+export interface LentUnits {
+  readonly id: number;
+  readonly units: number;
+  readonly endsAtMs: number;
 }
 
 export interface Hold {

@@ -29,6 +29,7 @@ import { actionButtons } from './key-actions.ts';
 import { KeyHistory } from './key-history.ts';
 import { blockNote, type CostResult, costText, keyNumbers, overrideNote } from './key-numbers.ts';
 import { describeAt, paramsOf } from './key-params.ts';
+import { leasesCard } from './leases.ts';
 import { buildScene, type Scene } from './scene.ts';
 import { WindowView } from './window-view.ts';
 
@@ -226,6 +227,7 @@ class KeyPage implements Page {
         isConcurrency(report)
           ? guard([report], () => holdsCard(report))
           : html`${this.#picture(description, params, report)}
+            ${leasesCard(report)}
             ${guard([report, policy], () => admissions(description, report, this.#history))}`
       }`;
   }

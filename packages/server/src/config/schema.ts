@@ -87,6 +87,20 @@ export const blockFields = expecting(
   }),
 );
 
+export const leaseFields = expecting(
+  'true, or a map',
+  z.strictObject({
+    maxShare: maybe(
+      expecting('a number from 0.001 to 0.25', z.number().min(0.001).max(0.25)),
+      'Largest part of the free units that one request may borrow. Default 0.25.',
+    ),
+    maxMs: maybe(
+      window,
+      'Longest lease. Default: the setting `lease`, at most 1/32 of the window.',
+    ),
+  }),
+);
+
 const sharedPolicyFields = {
   costs: maybe(
     expecting('a map of operations to their costs', z.record(z.string(), positive)),
@@ -107,6 +121,10 @@ export const policyFields = z.strictObject({
   block: maybe(
     expecting('a duration such as 15m, or a map with for', z.union([window, blockFields])),
     'How long a denied key is blocked: a duration, or a map. Default: not at all.',
+  ),
+  lease: maybe(
+    expecting('true, false or a map', z.union([flag, leaseFields])),
+    'Whether processes may borrow units of frequent keys; needs the setting `lease`. Default false.',
   ),
   ...sharedPolicyFields,
 });

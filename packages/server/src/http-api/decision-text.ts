@@ -13,20 +13,22 @@ function limitText(limit: LimitDecision): string {
   );
 }
 
-/** Returns the fields that only concurrency limits and blocked keys have. */
-function holdText({ fence, blockedUntilMs }: LimitDecision): string {
+/** Returns the fields that only concurrency limits, blocked keys and leases have. */
+function holdText({ fence, lease, blockedUntilMs }: LimitDecision): string {
   if (fence !== undefined) return `,"fence":${fence}`;
+  if (lease !== undefined) return `,"lease":${lease}`;
   return blockedUntilMs === undefined ? '' : `,"blockedUntilMs":${blockedUntilMs}`;
 }
 
 function resultText(result: CheckResult): string {
   const own = limitText(result);
-  const { limits, degraded, cached, atomic } = result;
+  const { limits, degraded, cached, atomic, leased } = result;
   const all = limits.length === 1 ? `{${own}}` : limits.map((each) => `{${limitText(each)}}`);
   let text = `${own},"limits":[${all}]`;
   if (degraded !== undefined) text += `,"degraded":${JSON.stringify(degraded)}`;
   if (cached !== undefined) text += ',"cached":true';
   if (atomic !== undefined) text += ',"atomic":false';
+  if (leased !== undefined) text += ',"leased":true';
   return text;
 }
 
@@ -37,7 +39,7 @@ function resultText(result: CheckResult): string {
 function singleText(result: DecisionRecord, peek: boolean, client: string): string {
   const policy = JSON.stringify(result.policy);
   const key = JSON.stringify(result.key);
-  const { allowed, cost, atMs, fence } = result;
+  const { allowed, cost, atMs, fence, lease } = result;
   const own =
     `"allowed":${allowed},"policy":${policy},"key":${key},"cost":${cost},` +
     `"limit":${result.limit},"remaining":${result.remaining},` +
@@ -45,10 +47,11 @@ function singleText(result: DecisionRecord, peek: boolean, client: string): stri
     holdText(result);
   const cached = 'cached' in result ? ',"cached":true' : '';
   if (!allowed || peek) return `{${own},"limits":[{${own}}]${cached}}`;
-  const hold = fence === undefined ? '' : `,"fence":${fence}`;
+  const hold = fence === undefined && lease === undefined ? '' : holdText(result);
   const charge = `{"policy":${policy},"key":${key},"cost":${cost},"atMs":${atMs}${hold}}`;
   const id = nextReceiptId(client);
-  return `{${own},"limits":[{${own}}],"receipt":{"id":"${id}","charges":[${charge}]}}`;
+  const leased = lease === undefined ? '' : ',"leased":true';
+  return `{${own},"limits":[{${own}}]${leased},"receipt":{"id":"${id}","charges":[${charge}]}}`;
 }
 
 /** Returns the JSON of a decision. `limits` is the number of limits of the check. */

@@ -48,6 +48,7 @@ function reportOf(
     entryCount: state?.entryCount ?? 0,
     // Undefined fields are not in the JSON.
     holds: state?.holds,
+    leases: state?.leases,
     blockedUntilMs: state?.blockedUntilMs,
     blocks: state?.blocks,
     atMs,

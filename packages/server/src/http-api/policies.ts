@@ -24,7 +24,7 @@ function definitionOf(
   { config, policy }: ServedPolicy,
   overrides: number,
 ) {
-  const { name, windowMs, bucketMs, algorithm, onFailure, block } = policy;
+  const { name, windowMs, bucketMs, algorithm, onFailure, block, lease } = policy;
   const { limit = config.options.concurrency, burst } = config.options;
   const buckets = algorithm === 'sliding-buckets' ? Math.ceil(windowMs / bucketMs) : undefined;
   return {
@@ -35,6 +35,7 @@ function definitionOf(
     ...(burst !== undefined && { burst }),
     ...(buckets !== undefined && { buckets }),
     ...(block !== undefined && { block }),
+    ...(lease !== undefined && { leased: true }),
     costs: Object.fromEntries(policy.costs),
     ...shadowOf(decisionService, name),
     ...(decisionService.shadowOverrides.get(name) !== undefined && { shadowInFile: config.shadow }),
@@ -97,7 +98,7 @@ const IN_FILES = 'change it in the configuration files';
 const FIELD_ADVICE = {
   limit: 'change it in the configuration files, or for a key by an override',
   ...{ window: IN_FILES, windowMs: IN_FILES, algorithm: IN_FILES, burst: IN_FILES },
-  ...{ buckets: IN_FILES, costs: IN_FILES, onFailure: IN_FILES, block: IN_FILES },
+  ...{ buckets: IN_FILES, costs: IN_FILES, onFailure: IN_FILES, block: IN_FILES, lease: IN_FILES },
   ...{ concurrency: IN_FILES, lease: IN_FILES },
 };
 

@@ -93,6 +93,7 @@ const charge = z.strictObject({
     .optional()
     .describe('set if the store may also have made the charge, after the deadline'),
   fence: integer.optional().describe('set for a concurrency limit: the fencing token of the hold'),
+  lease: integer.optional().describe('set if it was made with borrowed units'),
 });
 export const Receipt = z
   .strictObject({
@@ -117,6 +118,7 @@ const decisionFields = {
       'set for a concurrency limit: a fencing token, above those of earlier holds of the key',
     ),
   blockedUntilMs: timeMs.optional().describe('the end of the running block, in ms since the epoch'),
+  lease: integer.optional().describe('set if it was charged to borrowed units: the lease'),
 };
 export const LimitDecision = z.object(decisionFields);
 const { allowed, ...ofEnforced } = decisionFields;
@@ -139,6 +141,10 @@ export const Decision = z
       .optional()
       .describe('set if an earlier denial that still holds was reused'),
     atomic: z.literal(false).optional().describe('set if the limits are on several Redis nodes'),
+    leased: z
+      .literal(true)
+      .optional()
+      .describe('set if all limits were charged to borrowed units, without a call to Redis'),
     shadow: z.array(LimitDecision).optional().describe('the decisions of limits in shadow mode'),
     receipt: Receipt.optional(),
   })
@@ -261,6 +267,10 @@ export const KeyReport = z.object({
     )
     .optional()
     .describe('the holds of a concurrency limit, sorted by expiry; at most the newest 1,000'),
+  leases: z
+    .array(z.object({ id: integer, units: integer, endsAtMs: timeMs }))
+    .optional()
+    .describe('units that processes have borrowed; `used` includes them'),
   blockedUntilMs: timeMs.optional().describe('the end of the running block'),
   blocks: integer.optional().describe('number of blocks in a row'),
   atMs: timeMs.describe('the time of this report'),
@@ -287,6 +297,7 @@ export const Policy = z.object({
     .object({ forMs: durationMs, factor: z.int(), maxMs: durationMs, forgetMs: durationMs })
     .optional()
     .describe('a key is blocked for min(forMs * factor^k, maxMs) after k blocks in a row'),
+  leased: z.literal(true).optional().describe('set if processes may borrow units'),
   costs: z.record(z.string(), z.int()),
   ...shadowFields,
   onFailure: callFields.onFailure,

@@ -31,6 +31,8 @@ export interface StoreSettings {
   readonly deadlineMs: number;
   readonly onFailure: FailureAction;
   readonly localShare: number;
+  /** The longest lease. Undefined: this process borrows no units. */
+  readonly leaseMs: number | undefined;
 }
 
 export interface StoreKind {

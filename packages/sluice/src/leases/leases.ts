@@ -77,11 +77,19 @@ export class Leases {
     return Object.assign(jointDecision(decisions, true), { leased: true as const });
   }
 
-  /** Returns all units of all leases. */
+  /**
+   * Returns all units of all leases. Waits for the replies, but not longer than the longest lease:
+   * then all leases have ended by themselves.
+   */
   async close(): Promise<void> {
     const holders = [...this.#entries.values()].flatMap((each) => [...each.values()]);
     this.#entries.clear();
-    await Promise.all(holders.map(({ holder }) => holder.close()));
+    let cancel: (() => void) | undefined;
+    const haveEnded = new Promise<void>((resolve) => {
+      cancel = monotonicClock.schedule(this.#maxMs, resolve);
+    });
+    await Promise.race([Promise.all(holders.map(({ holder }) => holder.close())), haveEnded]);
+    cancel?.();
   }
 
   #holderOf(limit: Limit): Holder {

@@ -12,7 +12,7 @@ async function infoOf(client: Redis | Cluster, section: string): Promise<string>
 }
 
 export async function openRedisStore(
-  { store, prefix, deadlineMs, onFailure, localShare }: StoreSettings,
+  { store, prefix, deadlineMs, onFailure, localShare, leaseMs }: StoreSettings,
   listeners: StoreListeners,
 ): Promise<StoreConnection> {
   const { client, close } = await openRedisClient(parseRedisUrl(store));
@@ -32,6 +32,7 @@ export async function openRedisStore(
   return {
     store: redisStore(client, {
       ...{ prefix, deadlineMs, onFailure, localShare },
+      ...(leaseMs !== undefined && { leases: { maxMs: leaseMs } }),
       onWarning: (warning) => listeners.onWarning(warning),
     }),
     connected,
