@@ -124,7 +124,7 @@ export const policyFields = z.strictObject({
   ),
   lease: maybe(
     expecting('true, false or a map', z.union([flag, leaseFields])),
-    'Whether processes may borrow units of frequent keys; needs the setting `lease`. Default false.',
+    'Whether processes may borrow units of hot keys; needs the setting `lease`. Default false.',
   ),
   ...sharedPolicyFields,
 });

@@ -141,10 +141,7 @@ export const Decision = z
       .optional()
       .describe('set if an earlier denial that still holds was reused'),
     atomic: z.literal(false).optional().describe('set if the limits are on several Redis nodes'),
-    leased: z
-      .literal(true)
-      .optional()
-      .describe('set if all limits were charged to borrowed units, without a call to Redis'),
+    leased: z.literal(true).optional().describe('set if only borrowed units were charged'),
     shadow: z.array(LimitDecision).optional().describe('the decisions of limits in shadow mode'),
     receipt: Receipt.optional(),
   })

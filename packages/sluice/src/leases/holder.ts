@@ -99,14 +99,15 @@ export class Holder {
   }
 
   /**
-   * Updates the demand per ms. Half of it is from the time since the last request, or all of it if
-   * that is longer than a lease. Sets it to 0 if the key is cold.
+   * Updates the demand per ms: the mean of the value before and of the time since the last request.
+   * Only the latter counts if it is longer than a lease, or had no demand. Sets it to 0 if the key
+   * is cold.
    */
   #measure(nowMs: number): void {
     const elapsedMs = Math.max(nowMs - this.#sinceMs, 1);
     const perMs = this.#demand / elapsedMs;
-    const isFirst = this.#perMs === 0 || elapsedMs > this.#options.lengthMs;
-    this.#perMs = isFirst ? perMs : (this.#perMs + perMs) / 2;
+    const isAlone = this.#perMs === 0 || perMs === 0 || elapsedMs > this.#options.lengthMs;
+    this.#perMs = isAlone ? perMs : (this.#perMs + perMs) / 2;
     if (this.#perMs * this.#options.lengthMs < HOT_UNITS) this.#perMs = 0;
     this.#restart(nowMs);
   }

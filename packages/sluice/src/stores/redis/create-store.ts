@@ -77,7 +77,7 @@ export interface RedisStoreOptions extends FailureOptions {
    *
    * @example leases: { maxMs: 500 }
    */
-  readonly leases?: StoreLeaseOptions;
+  readonly leases?: StoreLeaseOptions | undefined;
   /**
    * Called with warnings about client or server settings that weaken limits. Default: they are
    * passed to `process.emitWarning`.
