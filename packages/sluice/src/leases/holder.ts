@@ -30,6 +30,8 @@ const FAILED_DELAY_MS = 250;
 export type Borrow = (request: LeaseRequest) => Promise<Grant>;
 
 export interface HolderOptions {
+  /** The id of the lease. */
+  readonly id: number;
   readonly lengthMs: number;
   /** The part of the free units that a request may be granted, in thousandths. */
   readonly thousandths: number;
@@ -56,7 +58,7 @@ export class Holder {
     this.#borrow = borrow;
     this.#clocks = clocks;
     this.#options = options;
-    this.lease = new Lease(clocks, options.lengthMs);
+    this.lease = new Lease(options.id, clocks, options.lengthMs);
     this.#sinceMs = clocks.monotonic.now();
   }
 

@@ -11,8 +11,6 @@ import type { Clock } from '../clock.ts';
 /** The part of a lease that is not used, because two clocks may differ in speed. */
 const MARGIN = 1 / 100;
 
-const ID_RANGE = 2 ** 48;
-
 export interface Clocks {
   readonly monotonic: Clock;
   readonly system: Clock;
@@ -50,7 +48,6 @@ export interface LeaseRequest {
 }
 
 export class Lease {
-  readonly id = Math.floor(Math.random() * (ID_RANGE - 1)) + 1;
   readonly #clocks: Clocks;
   readonly #lengthMs: number;
   /** The units that can be spent. */
@@ -64,7 +61,12 @@ export class Lease {
   #grantMs = 0;
   #receivedMs = 0;
 
-  constructor(clocks: Clocks, lengthMs: number) {
+  /** `id` identifies this lease among the leases of the key: an integer from 1 to 2^48 - 1. */
+  constructor(
+    readonly id: number,
+    clocks: Clocks,
+    lengthMs: number,
+  ) {
     this.#clocks = clocks;
     this.#lengthMs = lengthMs;
   }

@@ -23,6 +23,9 @@ const processClocks: Clocks = {
   system: systemClock,
 };
 
+const ID_RANGE = 2 ** 48;
+const randomId = (): number => Math.floor(Math.random() * (ID_RANGE - 1)) + 1;
+
 /** Sends the request of a limit to the store. */
 export type Lend = (limit: Limit, request: LeaseRequest) => Promise<Grant>;
 
@@ -49,13 +52,16 @@ export class Leases {
   readonly #lend: Lend;
   readonly #maxMs: number;
   readonly #clocks: Clocks;
+  readonly #newId: () => number;
   readonly #entries = new Map<Policy, Map<string, Entry>>();
   #size = 0;
 
-  constructor(lend: Lend, maxMs: number, clocks = processClocks) {
+  /** `newId` returns the ids of leases: integers from 1 to 2^48 - 1 that no process uses twice. */
+  constructor(lend: Lend, maxMs: number, clocks = processClocks, newId = randomId) {
     this.#lend = lend;
     this.#maxMs = maxMs;
     this.#clocks = clocks;
+    this.#newId = newId;
   }
 
   /** Decides a check if all of its limits have leases with enough units. */
@@ -107,7 +113,7 @@ export class Leases {
     const { maxMs = this.#maxMs, thousandths } = lease!;
     const lengthMs = Math.max(Math.floor(Math.min(maxMs, this.#maxMs, windowMs * LONGEST)), 1);
     const borrow = (request: LeaseRequest): Promise<Grant> => this.#lend(entry.limit, request);
-    const holder = new Holder(borrow, this.#clocks, { lengthMs, thousandths });
+    const holder = new Holder(borrow, this.#clocks, { id: this.#newId(), lengthMs, thousandths });
     const entry: Entry = { holder, limit };
     const keys = this.#entries.get(policy) ?? new Map<string, Entry>();
     this.#entries.set(policy, keys.set(key, entry));
