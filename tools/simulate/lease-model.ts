@@ -28,6 +28,8 @@ interface ModelLease {
   readonly refunded: number;
   /** The number of units that the holder has reported in total. */
   readonly reported: number;
+  /** The number of the newest request. */
+  readonly number: number;
   readonly startMs: number;
   readonly endsMs: number;
 }
@@ -35,6 +37,7 @@ interface ModelLease {
 /** What a holder sends, see `LeaseRequest` of the library. */
 export interface ModelRequest {
   readonly id: number;
+  readonly number: number;
   readonly want: number;
   readonly lengthMs: number;
   readonly thousandths: number;
@@ -106,10 +109,14 @@ export class LeaseModel {
 
   /** Begins or renews a lease. */
   lend(nowMs: number, request: ModelRequest): { units: number; atMs: number } {
-    const { id, want, lengthMs, thousandths, spent, acked, endsMs } = request;
+    const { id, number, want, lengthMs, thousandths, spent, acked, endsMs } = request;
     const view = this.#open(nowMs);
     const { timeMs } = view;
     const lease = view.leases.find((each) => each.id === id);
+    if (lease !== undefined && number <= lease.number) {
+      // A copy of the newest request, or a request that a newer one has overtaken.
+      return { units: number === lease.number ? lease.units : 0, atMs: lease.endsMs - lengthMs };
+    }
     view.leases = view.leases.filter((each) => each !== lease);
     let used = 0;
     let kept = 0;
@@ -123,7 +130,13 @@ export class LeaseModel {
     let units = kept + Math.max(Math.min(want - kept, part), 0);
     if (view.leases.length >= MOST_LEASES) units = 0;
     if (units > 0) {
-      const rest = { refunded: 0, reported: spent, startMs: timeMs, endsMs: timeMs + lengthMs };
+      const rest = {
+        refunded: 0,
+        reported: spent,
+        number,
+        startMs: timeMs,
+        endsMs: timeMs + lengthMs,
+      };
       view.leases = [...view.leases, { id, units, ...rest }];
     }
     this.#store(view);

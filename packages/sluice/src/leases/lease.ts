@@ -34,6 +34,11 @@ export interface Grant {
 export interface LeaseRequest {
   /** Identifies the lease of this process among the leases of the key. */
   readonly id: number;
+  /**
+   * Counts the requests of the lease. A connection that was closed can deliver a request after a
+   * newer one; the store must not apply it then.
+   */
+  readonly number: number;
   /** The number of units that the holder needs. Fewer than it has returns the rest. */
   readonly want: number;
   readonly lengthMs: number;
@@ -53,6 +58,7 @@ export class Lease {
   /** The units that can be spent. */
   #left = 0;
   #spent = 0;
+  #requests = 0;
   #acked = 0;
   #untilMonotonicMs = 0;
   #untilSystemMs = 0;
@@ -115,7 +121,8 @@ export class Lease {
     this.#left = Math.min(this.left, want);
     const { id } = this;
     const [spent, acked, endsMs] = [this.#spent, this.#acked, this.#endsMs];
-    return { id, want, lengthMs: this.#lengthMs, thousandths, spent, acked, endsMs };
+    const number = ++this.#requests;
+    return { id, number, want, lengthMs: this.#lengthMs, thousandths, spent, acked, endsMs };
   }
 
   /** Applies the reply to a request that was sent at `sent`. */

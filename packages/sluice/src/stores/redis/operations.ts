@@ -64,8 +64,8 @@ export class NumberOperation extends RedisOperation<number> {
 /** Begins or renews a lease. */
 export class LendOperation extends RedisOperation<Grant> {
   constructor(limit: Limit, keys: readonly string[], request: LeaseRequest) {
-    const { id, want, lengthMs, thousandths, spent, acked, endsMs } = request;
-    const numbers = [id, want, lengthMs, thousandths, spent, acked, endsMs];
+    const { id, number, want, lengthMs, thousandths, spent, acked, endsMs } = request;
+    const numbers = [id, number, want, lengthMs, thousandths, spent, acked, endsMs];
     super('lend', [limit], keys, ` ${numbers.join(' ')}`);
   }
 

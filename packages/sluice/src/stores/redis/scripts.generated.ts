@@ -7,7 +7,7 @@ export interface Script {
 
 export const SCRIPTS = {
   general: {
-    sha: '40b1360d621515974e76409c5f268c537e06e622',
+    sha: '9a4b9619103cc6b4f9de56e449ada60181a424f1',
     text: `local floor, ceil, min, max = math.floor, math.ceil, math.min, math.max
 local call = redis.call
 local MOST = 9007199254740991
@@ -1195,7 +1195,7 @@ local MOST_RECORDS, FEW_RECORDS, SAMPLED, SAMPLED_IF_FULL = 10000, 64, 3, 32
 local ID, ID_SIZE, MARK, MARK_SIZE = '>BI7I7I7I7', 29, '>BI7', 8
 local HOLD_ID, HOLD_ID_SIZE = '>BI7I7I7I7I7', 36
 local BLOCK, BLOCK_SIZE, BLOCK_FIELD, MOST_BLOCKS = '>BI7I7I7I4', 26, 'b', 2 ^ 32 - 1
-local LEASES, LEASE, LEASE_SIZE, LEASES_FIELD = 108, '>I6I7I7I7I7', 34, 'l'
+local LEASES, LEASE, LEASE_SIZE, LEASES_FIELD = 108, '>I6I7I7I7I7I7', 41, 'l'
 local toBytes, fromBytes = struct.pack, struct.unpack
 local records = {}
 local function notRecords(key)
@@ -1277,9 +1277,10 @@ if not value then return nil end
 if type(value) ~= 'string' or not isLeases(value) then notRecords(key) end
 local leases = {}
 for from = MARK_SIZE + 1, #value, LEASE_SIZE do
-local id, units, refunded, reported, ends = fromBytes(LEASE, value, from)
-leases[#leases + 1] =
-{ id = id, units = units, refunded = refunded, reported = reported, ends = ends }
+local id, units, refunded, reported, ends, number = fromBytes(LEASE, value, from)
+leases[#leases + 1] = {
+id = id, units = units, refunded = refunded, reported = reported, ends = ends, number = number,
+}
 end
 return leases
 end
@@ -1288,7 +1289,9 @@ if #leases == 0 then return call('HDEL', key, LEASES_FIELD) end
 local expiresMs = leases[#leases].ends + window
 local parts = { toBytes(MARK, LEASES, expiresMs) }
 for _, lease in ipairs(leases) do
-parts[#parts + 1] = toBytes(LEASE, lease.id, lease.units, lease.refunded, lease.reported, lease.ends)
+parts[#parts + 1] = toBytes(
+LEASE, lease.id, lease.units, lease.refunded, lease.reported, lease.ends, lease.number
+)
 end
 write(key, LEASES_FIELD, table.concat(parts), expiresMs)
 end
@@ -1461,9 +1464,13 @@ state, leases = openLeases(keys[first + 1], state, params, time)
 state = state or params.algorithm.blank({}, params, time)
 return state, time, leases or { list = {}, units = 0 }
 end
-local function lend(first, params, id, want, length, thousandths, spent, acked, ends)
+local function lend(first, params, id, number, want, length, thousandths, spent, acked, ends)
 local state, time, leases = openLeased(first, params)
 local place, lease = findLease(leases, id)
+if lease and number <= lease.number then
+addReply(number == lease.number and lease.units or 0)
+return addReply(lease.ends - length)
+end
 local used, kept = 0, 0
 if lease then
 table.remove(leases.list, place)
@@ -1483,7 +1490,8 @@ local _, free = decideLeased(state, params, time, 0, false, leases)
 local units = kept + max(min(want - kept, floor(free * thousandths / 1000)), 0)
 if #leases.list >= MOST_LEASES then units = 0 end
 if units > 0 then
-local own = { id = id, units = units, refunded = 0, reported = spent, ends = time + length }
+local own =
+{ id = id, units = units, refunded = 0, reported = spent, ends = time + length, number = number }
 leases.list[#leases.list + 1], leases.isChanged = own, true
 table.sort(leases.list, function(a, b) return a.ends < b.ends end)
 end
@@ -1762,7 +1770,7 @@ elseif kind == 'inspect' then
 local params = policyAt(numbers[1])
 repeatedly(1, params.hasRecords and 2 or 1, inspect, params)
 elseif kind == 'lend' then
-repeatedly(1, 2, lend, policyAt(numbers[1]), unpack(numbers, 2, 8))
+repeatedly(1, 2, lend, policyAt(numbers[1]), unpack(numbers, 2, 9))
 elseif kind == 'block' then
 repeatedly(1, 1, block, policyAt(numbers[1]), numbers[2])
 elseif kind == 'label' then

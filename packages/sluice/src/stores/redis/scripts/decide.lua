@@ -22,7 +22,7 @@
 --                                      it as used until u, at most 2m ms from now; keys: one per
 --                                      adjustment, then the key of the records, of each limit if one
 --                                      of them has leases; the id follows
---          lend p id want length part spent acked ends   renews or begins a lease (leases.lua); keys:
+--          lend p id number want length part spent acked ends   renews or begins a lease (leases.lua); keys:
 --                                      that of the limit, then that of its records
 --          unspend                     marks a receipt as unused; key: that of the records; the id
 --                                      of the receipt follows
@@ -347,7 +347,7 @@ local function doRun(place)
     local params = policyAt(numbers[1])
     repeatedly(1, params.hasRecords and 2 or 1, inspect, params)
   elseif kind == 'lend' then
-    repeatedly(1, 2, lend, policyAt(numbers[1]), unpack(numbers, 2, 8))
+    repeatedly(1, 2, lend, policyAt(numbers[1]), unpack(numbers, 2, 9))
   elseif kind == 'block' then
     repeatedly(1, 1, block, policyAt(numbers[1]), numbers[2])
   elseif kind == 'label' then

@@ -6,9 +6,10 @@
 --
 -- The leases of a limit are the field `l` of its records (records.lua), ordered by their ends. Sizes
 -- in bytes; `units` have not been reported as spent, `refunded` are units that were spent, not yet
--- reported and refunded, and `reported` is the total that the holder has reported:
+-- reported and refunded, `reported` is the total that the holder has reported, and `number` that of
+-- the newest request:
 --
---   'l' 1 | until 7 | for each lease: id 6 | units 7 | refunded 7 | reported 7 | end 7
+--   'l' 1 | until 7 | for each lease: id 6 | units 7 | refunded 7 | reported 7 | end 7 | number 7
 local MOST_LEASES = 128
 
 -- Adds the leases of a limit to the log in `state`: those that have ended become entries. Returns the
@@ -79,10 +80,15 @@ end
 -- Renews the lease `id`, or begins it. Its holder has spent `spent` units in total, of which `acked`
 -- were reported by a command that had a reply. It gets units until it has `want`, but at most the
 -- part `thousandths / 1000` of the free ones, for `length` ms. If it has more than `want`, the rest is
--- returned. `ends` is when the lease ends, as far as the holder knows.
-local function lend(first, params, id, want, length, thousandths, spent, acked, ends)
+-- returned. `ends` is when the lease ends, as far as the holder knows. A copy of the request `number`
+-- changes nothing, and an earlier request, which a newer one has overtaken, gets no units.
+local function lend(first, params, id, number, want, length, thousandths, spent, acked, ends)
   local state, time, leases = openLeased(first, params)
   local place, lease = findLease(leases, id)
+  if lease and number <= lease.number then
+    addReply(number == lease.number and lease.units or 0)
+    return addReply(lease.ends - length)
+  end
   local used, kept = 0, 0
   if lease then
     table.remove(leases.list, place)
@@ -103,7 +109,8 @@ local function lend(first, params, id, want, length, thousandths, spent, acked, 
   local units = kept + max(min(want - kept, floor(free * thousandths / 1000)), 0)
   if #leases.list >= MOST_LEASES then units = 0 end
   if units > 0 then
-    local own = { id = id, units = units, refunded = 0, reported = spent, ends = time + length }
+    local own =
+      { id = id, units = units, refunded = 0, reported = spent, ends = time + length, number = number }
     leases.list[#leases.list + 1], leases.isChanged = own, true
     table.sort(leases.list, function(a, b) return a.ends < b.ends end)
   end

@@ -1,0 +1,55 @@
+/** Commands that begin, renew and end leases, at given times on a real server. */
+import { beforeAll, describe, expect, it } from 'vitest';
+import type { Grant, LeaseRequest } from '../../src/leases/lease.ts';
+import { definePolicy } from '../../src/policy.ts';
+import { Batcher } from '../../src/stores/redis/batch.ts';
+import { KeyNames } from '../../src/stores/redis/keys.ts';
+import { LendOperation } from '../../src/stores/redis/operations.ts';
+import { RedisStore } from '../../src/stores/redis/redis-store.ts';
+import { newPrefix, useRedis } from './campaign.ts';
+
+const world = useRedis();
+const START_MS = 1_745_000_100_000;
+const LENGTH_MS = 1000;
+
+const policy = definePolicy('p', { limit: 100, window: '1m', lease: true });
+const params = policy.params!;
+const names = new KeyNames(newPrefix());
+let batcher: Batcher;
+let store: RedisStore;
+
+beforeAll(() => {
+  batcher = new Batcher(world.send, false, 60_000);
+  store = new RedisStore(batcher, false, names);
+});
+
+/** Sends a request of a holder after `atMs`. */
+function lend(key: string, atMs: number, own: Partial<LeaseRequest>): Promise<Grant> {
+  const request = {
+    ...{ id: 1, number: 1, want: 10, lengthMs: LENGTH_MS, thousandths: 250 },
+    ...{ spent: 0, acked: 0, endsMs: 0, ...own },
+  };
+  const name = names.of(policy, key);
+  const limit = { policy, params, key, cost: 0 };
+  const operation = new LendOperation(limit, [name, names.ofRecords(name)], request);
+  return batcher.do(operation, START_MS + atMs);
+}
+
+async function used(key: string, atMs: number): Promise<number> {
+  return (await store.inspect(policy, params, key, START_MS + atMs))?.used ?? 0;
+}
+
+describe('commands of leases', () => {
+  it('a late copy of a request does not return units that were lent later', async () => {
+    expect(await lend('late', 0, { want: 2 })).toMatchObject({ units: 2 });
+    expect(await lend('late', 10, { number: 2, want: 20 })).toMatchObject({ units: 20 });
+    expect(await lend('late', 20, { want: 2 })).toMatchObject({ units: 0 });
+    expect(await used('late', 30)).toBe(20);
+  });
+
+  it('a second copy of the newest request returns the same grant', async () => {
+    const first = await lend('copy', 0, { want: 10 });
+    expect(await lend('copy', 10, { want: 10 })).toEqual(first);
+    expect(await used('copy', LENGTH_MS - 1)).toBe(10);
+  });
+});
