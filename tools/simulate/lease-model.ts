@@ -214,10 +214,12 @@ export class LeaseModel {
   }
 
   #store({ entries, knownMs, leases, timeMs }: View): void {
-    const { windowMs } = this.#policy;
+    const { bucketMs, windowMs } = this.#policy;
     this.expired += this.#leases.filter(({ endsMs }) => endsMs <= timeMs).length;
-    const isOld = entries.length > 0 && entries[0].stampMs + 2 * windowMs < timeMs;
-    this.#entries = isOld ? entries.filter((each) => each.stampMs + windowMs > timeMs) : entries;
+    // No decision is taken before the newest bucket, so these entries can never count again.
+    const edgeMs = (knownMs ?? 0) - bucketMs - windowMs;
+    const isOld = entries.length > 0 && entries[0].stampMs <= edgeMs;
+    this.#entries = isOld ? entries.filter(({ stampMs }) => stampMs > edgeMs) : entries;
     this.#knownMs = knownMs;
     this.#leases = leases.toSorted((one, other) => one.endsMs - other.endsMs);
   }
@@ -291,7 +293,6 @@ export class LeaseModel {
 
   #adjustLeased(view: View, chargedMs: number, delta: number, id: number): number {
     const { timeMs } = view;
-    view.knownMs ??= timeMs;
     if (this.#leaves(chargedMs) <= timeMs) return 0;
     if (delta > 0) {
       this.#record(view, timeMs, delta);

@@ -47,6 +47,14 @@ describe('commands of leases', () => {
     expect(await used('late', 30)).toBe(20);
   });
 
+  it('units that were not reported can be refunded before the first report', async () => {
+    await lend('refund', 0, { want: 10 });
+    const charge = { policy: 'p', key: 'refund', cost: 4, atMs: START_MS, lease: 1 };
+    const refund = { policy, params, charge, delta: -4 };
+    expect(await store.adjust([refund], START_MS + 10)).toEqual([-4]);
+    expect(await used('refund', 20)).toBe(6);
+  });
+
   it('a second copy of the newest request returns the same grant', async () => {
     const first = await lend('copy', 0, { want: 10 });
     expect(await lend('copy', 10, { want: 10 })).toEqual(first);

@@ -7,7 +7,7 @@ export interface Script {
 
 export const SCRIPTS = {
   general: {
-    sha: '9a4b9619103cc6b4f9de56e449ada60181a424f1',
+    sha: 'e22f54323ab91c87017578da19de42cc4ffa4914',
     text: `local floor, ceil, min, max = math.floor, math.ceil, math.min, math.max
 local call = redis.call
 local MOST = 9007199254740991
@@ -1501,9 +1501,12 @@ addReply(time)
 end
 local function adjustLeased(state, params, time, charged, delta, id, leases)
 if params.algorithm.leaves(params, charged) <= time then return 0 end
+if delta > 0 then
 leases.isRecorded = true
-if delta > 0 then return params.algorithm.record(state, params, time, delta) end
+return params.algorithm.record(state, params, time, delta)
+end
 local change = params.algorithm.removeOldest(state, params, time, -delta)
+leases.isRecorded = leases.isRecorded or change < 0
 local _, lease = findLease(leases, id)
 if lease then
 local rest = min(change - delta, lease.units - lease.refunded)

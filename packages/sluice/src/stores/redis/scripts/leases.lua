@@ -125,9 +125,12 @@ end
 -- units of the lease.
 local function adjustLeased(state, params, time, charged, delta, id, leases)
   if params.algorithm.leaves(params, charged) <= time then return 0 end
-  leases.isRecorded = true
-  if delta > 0 then return params.algorithm.record(state, params, time, delta) end
+  if delta > 0 then
+    leases.isRecorded = true
+    return params.algorithm.record(state, params, time, delta)
+  end
   local change = params.algorithm.removeOldest(state, params, time, -delta)
+  leases.isRecorded = leases.isRecorded or change < 0
   local _, lease = findLease(leases, id)
   if lease then
     local rest = min(change - delta, lease.units - lease.refunded)
