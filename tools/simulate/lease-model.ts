@@ -115,7 +115,7 @@ export class LeaseModel {
     const lease = view.leases.find((each) => each.id === id);
     if (lease !== undefined && number <= lease.number) {
       // A copy of the newest request, or a request that a newer one has overtaken.
-      return { units: number === lease.number ? lease.units : 0, atMs: lease.endsMs - lengthMs };
+      return { units: number === lease.number ? lease.units : 0, atMs: lease.startMs };
     }
     view.leases = view.leases.filter((each) => each !== lease);
     let used = 0;
@@ -206,8 +206,8 @@ export class LeaseModel {
     for (const lease of this.#leases) {
       if (lease.endsMs - timeMs > windowMs) continue;
       if (lease.endsMs > timeMs) opened.leases = [...opened.leases, lease];
-      else if (lease.units > 0 && lease.endsMs + windowMs > timeMs) {
-        this.#record(opened, this.#dateOf(lease, lease.endsMs), lease.units);
+      else if (lease.units > lease.refunded && lease.endsMs + windowMs > timeMs) {
+        this.#record(opened, this.#dateOf(lease, lease.endsMs), lease.units - lease.refunded);
       }
     }
     return opened;
@@ -298,15 +298,13 @@ export class LeaseModel {
       this.#record(view, timeMs, delta);
       return delta;
     }
-    let change = this.#removeOldest(view, -delta);
-    const at = view.leases.findIndex((each) => each.id === id);
-    if (at >= 0) {
-      const lease = view.leases[at];
-      const rest = Math.min(change - delta, lease.units - lease.refunded);
-      view.leases = view.leases.with(at, { ...lease, refunded: lease.refunded + rest });
-      change -= rest;
-    }
-    return change;
+    const at = view.leases.findIndex((each) => each.id === id && chargedMs > each.startMs);
+    if (at < 0) return this.#removeOldest(view, -delta);
+    // The charge has not been reported, so it is one of the units of the lease.
+    const lease = view.leases[at];
+    const units = Math.min(-delta, lease.units - lease.refunded);
+    view.leases = view.leases.with(at, { ...lease, refunded: lease.refunded + units });
+    return -units;
   }
 
   /** Removes units from the oldest entries that count. Returns the change made. */

@@ -49,10 +49,28 @@ describe('commands of leases', () => {
 
   it('units that were not reported can be refunded before the first report', async () => {
     await lend('refund', 0, { want: 10 });
-    const charge = { policy: 'p', key: 'refund', cost: 4, atMs: START_MS, lease: 1 };
+    const charge = { policy: 'p', key: 'refund', cost: 4, atMs: START_MS + 1, lease: 1 };
     const refund = { policy, params, charge, delta: -4 };
     expect(await store.adjust([refund], START_MS + 10)).toEqual([-4]);
     expect(await used('refund', 20)).toBe(6);
+    expect(await used('refund', LENGTH_MS)).toBe(6);
+  });
+
+  it('a refund does not take units from a lease that no longer has the charge', async () => {
+    await lend('cross', 0, {});
+    await lend('cross', 0, { id: 2 });
+    const refund = (lease: number, atMs: number, nowMs: number) => {
+      const charge = { policy: 'p', key: 'cross', cost: 5, atMs: START_MS + atMs, lease };
+      return store.adjust([{ policy, params, charge, delta: -5 }], START_MS + nowMs);
+    };
+    // Lease 1 has spent 5 units at 5, and reports them. Lease 2 spends 5 units at 11.
+    await lend('cross', 10, { number: 2, spent: 5 });
+    await refund(2, 11, 12);
+    await refund(1, 5, 13);
+    // Lease 2 is returned. Lease 1 has spent its 10 units, and is returned too.
+    await lend('cross', 14, { id: 2, number: 2, spent: 5, want: 0 });
+    await lend('cross', 900, { number: 3, spent: 15, acked: 5, want: 0 });
+    expect(await used('cross', 60_100)).toBeGreaterThanOrEqual(10);
   });
 
   it('a second copy of the newest request returns the same grant', async () => {

@@ -7,7 +7,7 @@ export interface Script {
 
 export const SCRIPTS = {
   general: {
-    sha: 'e22f54323ab91c87017578da19de42cc4ffa4914',
+    sha: '2f7b5dbc22f285fec0108a543acab3977ce3ad41',
     text: `local floor, ceil, min, max = math.floor, math.ceil, math.min, math.max
 local call = redis.call
 local MOST = 9007199254740991
@@ -1195,7 +1195,7 @@ local MOST_RECORDS, FEW_RECORDS, SAMPLED, SAMPLED_IF_FULL = 10000, 64, 3, 32
 local ID, ID_SIZE, MARK, MARK_SIZE = '>BI7I7I7I7', 29, '>BI7', 8
 local HOLD_ID, HOLD_ID_SIZE = '>BI7I7I7I7I7', 36
 local BLOCK, BLOCK_SIZE, BLOCK_FIELD, MOST_BLOCKS = '>BI7I7I7I4', 26, 'b', 2 ^ 32 - 1
-local LEASES, LEASE, LEASE_SIZE, LEASES_FIELD = 108, '>I6I7I7I7I7I7', 41, 'l'
+local LEASES, LEASE, LEASE_SIZE, LEASES_FIELD = 108, '>I6I7I7I7I7I7I7', 48, 'l'
 local toBytes, fromBytes = struct.pack, struct.unpack
 local records = {}
 local function notRecords(key)
@@ -1277,9 +1277,10 @@ if not value then return nil end
 if type(value) ~= 'string' or not isLeases(value) then notRecords(key) end
 local leases = {}
 for from = MARK_SIZE + 1, #value, LEASE_SIZE do
-local id, units, refunded, reported, ends, number = fromBytes(LEASE, value, from)
+local id, units, refunded, reported, start, ends, number = fromBytes(LEASE, value, from)
 leases[#leases + 1] = {
-id = id, units = units, refunded = refunded, reported = reported, ends = ends, number = number,
+id = id, units = units, refunded = refunded, reported = reported, start = start, ends = ends,
+number = number,
 }
 end
 return leases
@@ -1290,7 +1291,8 @@ local expiresMs = leases[#leases].ends + window
 local parts = { toBytes(MARK, LEASES, expiresMs) }
 for _, lease in ipairs(leases) do
 parts[#parts + 1] = toBytes(
-LEASE, lease.id, lease.units, lease.refunded, lease.reported, lease.ends, lease.number
+LEASE, lease.id, lease.units, lease.refunded, lease.reported, lease.start, lease.ends,
+lease.number
 )
 end
 write(key, LEASES_FIELD, table.concat(parts), expiresMs)
@@ -1424,9 +1426,10 @@ elseif lease.ends > time then
 live[#live + 1], units = lease, units + lease.units - lease.refunded
 else
 isChanged = true
-if lease.units > 0 and lease.ends + params.window > time then
+local spent = lease.units - lease.refunded
+if spent > 0 and lease.ends + params.window > time then
 state = state or params.algorithm.blank({}, params, lease.ends)
-params.algorithm.record(state, params, lease.ends, lease.units)
+params.algorithm.record(state, params, lease.ends, spent)
 isRecorded = true
 end
 end
@@ -1469,7 +1472,7 @@ local state, time, leases = openLeased(first, params)
 local place, lease = findLease(leases, id)
 if lease and number <= lease.number then
 addReply(number == lease.number and lease.units or 0)
-return addReply(lease.ends - length)
+return addReply(lease.start)
 end
 local used, kept = 0, 0
 if lease then
@@ -1490,8 +1493,8 @@ local _, free = decideLeased(state, params, time, 0, false, leases)
 local units = kept + max(min(want - kept, floor(free * thousandths / 1000)), 0)
 if #leases.list >= MOST_LEASES then units = 0 end
 if units > 0 then
-local own =
-{ id = id, units = units, refunded = 0, reported = spent, ends = time + length, number = number }
+local own = { id = id, units = units, refunded = 0, reported = spent, number = number }
+own.start, own.ends = time, time + length
 leases.list[#leases.list + 1], leases.isChanged = own, true
 table.sort(leases.list, function(a, b) return a.ends < b.ends end)
 end
@@ -1505,14 +1508,14 @@ if delta > 0 then
 leases.isRecorded = true
 return params.algorithm.record(state, params, time, delta)
 end
+local _, lease = findLease(leases, id)
+if lease and charged > lease.start then
+local units = min(-delta, lease.units - lease.refunded)
+lease.refunded, leases.isChanged = lease.refunded + units, true
+return -units
+end
 local change = params.algorithm.removeOldest(state, params, time, -delta)
 leases.isRecorded = leases.isRecorded or change < 0
-local _, lease = findLease(leases, id)
-if lease then
-local rest = min(change - delta, lease.units - lease.refunded)
-lease.refunded, leases.isChanged = lease.refunded + rest, true
-change = change - rest
-end
 return change
 end
 local function resetLeased(first, params)

@@ -7,9 +7,10 @@
 -- The leases of a limit are the field `l` of its records (records.lua), ordered by their ends. Sizes
 -- in bytes; `units` have not been reported as spent, `refunded` are units that were spent, not yet
 -- reported and refunded, `reported` is the total that the holder has reported, and `number` that of
--- the newest request:
+-- the newest request, which was decided at `start`:
 --
---   'l' 1 | until 7 | for each lease: id 6 | units 7 | refunded 7 | reported 7 | end 7 | number 7
+--   'l' 1 | until 7 | for each lease: id 6 | units 7 | refunded 7 | reported 7 | start 7 | end 7 |
+--   number 7
 local MOST_LEASES = 128
 
 -- Adds the leases of a limit to the log in `state`: those that have ended become entries. Returns the
@@ -27,9 +28,10 @@ local function openLeases(name, state, params, time)
       live[#live + 1], units = lease, units + lease.units - lease.refunded
     else
       isChanged = true
-      if lease.units > 0 and lease.ends + params.window > time then
+      local spent = lease.units - lease.refunded
+      if spent > 0 and lease.ends + params.window > time then
         state = state or params.algorithm.blank({}, params, lease.ends)
-        params.algorithm.record(state, params, lease.ends, lease.units)
+        params.algorithm.record(state, params, lease.ends, spent)
         isRecorded = true
       end
     end
@@ -87,7 +89,7 @@ local function lend(first, params, id, number, want, length, thousandths, spent,
   local place, lease = findLease(leases, id)
   if lease and number <= lease.number then
     addReply(number == lease.number and lease.units or 0)
-    return addReply(lease.ends - length)
+    return addReply(lease.start)
   end
   local used, kept = 0, 0
   if lease then
@@ -109,8 +111,8 @@ local function lend(first, params, id, number, want, length, thousandths, spent,
   local units = kept + max(min(want - kept, floor(free * thousandths / 1000)), 0)
   if #leases.list >= MOST_LEASES then units = 0 end
   if units > 0 then
-    local own =
-      { id = id, units = units, refunded = 0, reported = spent, ends = time + length, number = number }
+    local own = { id = id, units = units, refunded = 0, reported = spent, number = number }
+    own.start, own.ends = time, time + length
     leases.list[#leases.list + 1], leases.isChanged = own, true
     table.sort(leases.list, function(a, b) return a.ends < b.ends end)
   end
@@ -119,24 +121,26 @@ local function lend(first, params, id, number, want, length, thousandths, spent,
   addReply(time)
 end
 
--- Changes a charge that was made with a lease. Returns the change made. A refund takes units from
--- the oldest entries, which is safe whichever entry stands for the charge: the entries that remain
--- are newer. If there are no entries, the charge has not been reported, and is subtracted from the
--- units of the lease.
+-- Changes a charge that was made with a lease. Returns the change made.
+--
+-- A charge after the last report is refunded from the units of its lease. Any other charge takes units
+-- from the oldest entries. That is safe whichever entry stands for the charge: the entries that
+-- remain are newer. If there are not enough, another refund has taken the entry of this charge, and
+-- the units of a lease stand for it: perhaps of another lease. So they are not refunded.
 local function adjustLeased(state, params, time, charged, delta, id, leases)
   if params.algorithm.leaves(params, charged) <= time then return 0 end
   if delta > 0 then
     leases.isRecorded = true
     return params.algorithm.record(state, params, time, delta)
   end
+  local _, lease = findLease(leases, id)
+  if lease and charged > lease.start then
+    local units = min(-delta, lease.units - lease.refunded)
+    lease.refunded, leases.isChanged = lease.refunded + units, true
+    return -units
+  end
   local change = params.algorithm.removeOldest(state, params, time, -delta)
   leases.isRecorded = leases.isRecorded or change < 0
-  local _, lease = findLease(leases, id)
-  if lease then
-    local rest = min(change - delta, lease.units - lease.refunded)
-    lease.refunded, leases.isChanged = lease.refunded + rest, true
-    change = change - rest
-  end
   return change
 end
 

@@ -20,7 +20,7 @@ local function buildRecords()
   local ID, ID_SIZE, MARK, MARK_SIZE = '>BI7I7I7I7', 29, '>BI7', 8
   local HOLD_ID, HOLD_ID_SIZE = '>BI7I7I7I7I7', 36
   local BLOCK, BLOCK_SIZE, BLOCK_FIELD, MOST_BLOCKS = '>BI7I7I7I4', 26, 'b', 2 ^ 32 - 1
-  local LEASES, LEASE, LEASE_SIZE, LEASES_FIELD = 108, '>I6I7I7I7I7I7', 41, 'l'
+  local LEASES, LEASE, LEASE_SIZE, LEASES_FIELD = 108, '>I6I7I7I7I7I7I7', 48, 'l'
   local toBytes, fromBytes = struct.pack, struct.unpack
   local records = {}
 
@@ -125,9 +125,10 @@ local function buildRecords()
     if type(value) ~= 'string' or not isLeases(value) then notRecords(key) end
     local leases = {}
     for from = MARK_SIZE + 1, #value, LEASE_SIZE do
-      local id, units, refunded, reported, ends, number = fromBytes(LEASE, value, from)
+      local id, units, refunded, reported, start, ends, number = fromBytes(LEASE, value, from)
       leases[#leases + 1] = {
-        id = id, units = units, refunded = refunded, reported = reported, ends = ends, number = number,
+        id = id, units = units, refunded = refunded, reported = reported, start = start, ends = ends,
+        number = number,
       }
     end
     return leases
@@ -140,7 +141,8 @@ local function buildRecords()
     local parts = { toBytes(MARK, LEASES, expiresMs) }
     for _, lease in ipairs(leases) do
       parts[#parts + 1] = toBytes(
-        LEASE, lease.id, lease.units, lease.refunded, lease.reported, lease.ends, lease.number
+        LEASE, lease.id, lease.units, lease.refunded, lease.reported, lease.start, lease.ends,
+        lease.number
       )
     end
     write(key, LEASES_FIELD, table.concat(parts), expiresMs)
