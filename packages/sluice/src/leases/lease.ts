@@ -100,10 +100,12 @@ export class Lease {
 
   /**
    * The time of an admission by the clock of the store, in ms since the epoch. Never later than the
-   * real time there, because it counts from the arrival of the reply.
+   * real time there, because it counts from the arrival of the reply, and slower than two clocks
+   * differ. Otherwise, a refund could apply after the entry of its charge has left the window.
    */
   get nowMs(): number {
-    return this.#grantMs + Math.floor(this.#clocks.monotonic.now() - this.#receivedMs);
+    const elapsedMs = this.#clocks.monotonic.now() - this.#receivedMs;
+    return this.#grantMs + Math.floor(elapsedMs * (1 - MARGIN));
   }
 
   /** When the lease ends by the clock of the store. */

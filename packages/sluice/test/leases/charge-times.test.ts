@@ -1,0 +1,17 @@
+/** The times of charges that a process makes with a lease. */
+import { describe, expect, it } from 'vitest';
+import { ManualClock } from '../../src/clock.ts';
+import { Lease } from '../../src/leases/lease.ts';
+
+describe('the time of a leased charge', () => {
+  it('is not later than the time of the store, if the clock of the holder is 1 % too fast', () => {
+    const monotonic = new ManualClock();
+    const lease = new Lease(1, { monotonic, system: new ManualClock() }, 1000);
+    lease.granted(lease.request(10, 250), { units: 10, atMs: 5000 }, lease.now());
+    for (let storeMs = 1; storeMs < 980; storeMs++) {
+      monotonic.set(storeMs * 1.01);
+      expect(lease.nowMs).toBeLessThanOrEqual(5000 + storeMs);
+      expect(lease.nowMs).toBeGreaterThan(5000 + 0.98 * storeMs - 1);
+    }
+  });
+});
