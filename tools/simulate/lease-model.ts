@@ -206,7 +206,7 @@ export class LeaseModel {
     for (const lease of this.#leases) {
       if (lease.endsMs - timeMs > windowMs) continue;
       if (lease.endsMs > timeMs) opened.leases = [...opened.leases, lease];
-      else if (lease.units > lease.refunded && lease.endsMs + windowMs > timeMs) {
+      else if (lease.units > lease.refunded && this.#leaves(lease.endsMs) > timeMs) {
         this.#record(opened, this.#dateOf(lease, lease.endsMs), lease.units - lease.refunded);
       }
     }

@@ -1,7 +1,7 @@
 /** Commands that begin, renew and end leases, at given times on a real server. */
 import { beforeAll, describe, expect, it } from 'vitest';
 import type { Grant, LeaseRequest } from '../../src/leases/lease.ts';
-import { definePolicy } from '../../src/policy.ts';
+import { definePolicy, type Policy } from '../../src/policy.ts';
 import { Batcher } from '../../src/stores/redis/batch.ts';
 import { KeyNames } from '../../src/stores/redis/keys.ts';
 import { LendOperation } from '../../src/stores/redis/operations.ts';
@@ -12,8 +12,7 @@ const world = useRedis();
 const START_MS = 1_745_000_100_000;
 const LENGTH_MS = 1000;
 
-const policy = definePolicy('p', { limit: 100, window: '1m', lease: true });
-const params = policy.params!;
+const log = definePolicy('p', { limit: 100, window: '1m', lease: true });
 const names = new KeyNames(newPrefix());
 let batcher: Batcher;
 let store: RedisStore;
@@ -24,19 +23,26 @@ beforeAll(() => {
 });
 
 /** Sends a request of a holder after `atMs`. */
-function lend(key: string, atMs: number, own: Partial<LeaseRequest>): Promise<Grant> {
+function lend(key: string, atMs: number, own: Partial<LeaseRequest>, policy = log): Promise<Grant> {
   const request = {
     ...{ id: 1, number: 1, want: 10, lengthMs: LENGTH_MS, thousandths: 250 },
     ...{ spent: 0, acked: 0, endsMs: 0, ...own },
   };
   const name = names.of(policy, key);
-  const limit = { policy, params, key, cost: 0 };
+  const limit = { policy, params: policy.params!, key, cost: 0 };
   const operation = new LendOperation(limit, [name, names.ofRecords(name)], request);
   return batcher.do(operation, START_MS + atMs);
 }
 
-async function used(key: string, atMs: number): Promise<number> {
-  return (await store.inspect(policy, params, key, START_MS + atMs))?.used ?? 0;
+const inspect = (key: string, atMs: number, policy: Policy) =>
+  store.inspect(policy, policy.params!, key, START_MS + atMs);
+
+async function used(key: string, atMs: number, policy = log): Promise<number> {
+  return (await inspect(key, atMs, policy))?.used ?? 0;
+}
+
+async function resetMs(key: string, atMs: number, policy: Policy): Promise<number> {
+  return (await inspect(key, atMs, policy))?.resetAfterMs ?? 0;
 }
 
 describe('commands of leases', () => {
@@ -50,10 +56,21 @@ describe('commands of leases', () => {
   it('units that were not reported can be refunded before the first report', async () => {
     await lend('refund', 0, { want: 10 });
     const charge = { policy: 'p', key: 'refund', cost: 4, atMs: START_MS + 1, lease: 1 };
-    const refund = { policy, params, charge, delta: -4 };
+    const refund = { policy: log, params: log.params!, charge, delta: -4 };
     expect(await store.adjust([refund], START_MS + 10)).toEqual([-4]);
     expect(await used('refund', 20)).toBe(6);
     expect(await used('refund', LENGTH_MS)).toBe(6);
+  });
+
+  it('units of a lease count until the bucket of its end has left the window', async () => {
+    const own = { limit: 100, window: '1m', algorithm: 'sliding-buckets', buckets: 4 } as const;
+    const buckets = definePolicy('b', { ...own, lease: true });
+    await lend('bucket', 0, {}, buckets);
+    const before = await used('bucket', LENGTH_MS - 1, buckets);
+    const leavesMs = await resetMs('bucket', LENGTH_MS - 1, buckets);
+    expect([before, leavesMs > 60_000 + 1]).toEqual([10, true]);
+    expect(await used('bucket', LENGTH_MS - 2 + leavesMs, buckets)).toBe(10);
+    expect(await used('bucket', LENGTH_MS - 1 + leavesMs, buckets)).toBe(0);
   });
 
   it('a refund does not take units from a lease that no longer has the charge', async () => {
@@ -61,7 +78,8 @@ describe('commands of leases', () => {
     await lend('cross', 0, { id: 2 });
     const refund = (lease: number, atMs: number, nowMs: number) => {
       const charge = { policy: 'p', key: 'cross', cost: 5, atMs: START_MS + atMs, lease };
-      return store.adjust([{ policy, params, charge, delta: -5 }], START_MS + nowMs);
+      const refund = { policy: log, params: log.params!, charge, delta: -5 };
+      return store.adjust([refund], START_MS + nowMs);
     };
     // Lease 1 has spent 5 units at 5, and reports them. Lease 2 spends 5 units at 11.
     await lend('cross', 10, { number: 2, spent: 5 });

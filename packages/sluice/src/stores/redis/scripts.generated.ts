@@ -7,7 +7,7 @@ export interface Script {
 
 export const SCRIPTS = {
   general: {
-    sha: '2f7b5dbc22f285fec0108a543acab3977ce3ad41',
+    sha: 'f3087c5c46e3c308b508155290a64b1fd2413b2c',
     text: `local floor, ceil, min, max = math.floor, math.ceil, math.min, math.max
 local call = redis.call
 local MOST = 9007199254740991
@@ -1285,9 +1285,9 @@ number = number,
 end
 return leases
 end
-function records.storeLeases(key, leases, window)
+function records.storeLeases(key, leases, params)
 if #leases == 0 then return call('HDEL', key, LEASES_FIELD) end
-local expiresMs = leases[#leases].ends + window
+local expiresMs = params.algorithm.leaves(params, leases[#leases].ends)
 local parts = { toBytes(MARK, LEASES, expiresMs) }
 for _, lease in ipairs(leases) do
 parts[#parts + 1] = toBytes(
@@ -1427,7 +1427,7 @@ live[#live + 1], units = lease, units + lease.units - lease.refunded
 else
 isChanged = true
 local spent = lease.units - lease.refunded
-if spent > 0 and lease.ends + params.window > time then
+if spent > 0 and params.algorithm.leaves(params, lease.ends) > time then
 state = state or params.algorithm.blank({}, params, lease.ends)
 params.algorithm.record(state, params, lease.ends, spent)
 isRecorded = true
@@ -1438,7 +1438,7 @@ return state, { list = live, units = units, isChanged = isChanged, isRecorded = 
 end
 local function writeLeased(key, name, state, params, leases)
 if leases.isRecorded then params.algorithm.write(key, state, params) end
-if leases.isChanged then records.storeLeases(name, leases.list, params.window) end
+if leases.isChanged then records.storeLeases(name, leases.list, params) end
 end
 local function decideLeased(state, params, time, cost, take, leases)
 local algorithm = params.algorithm
@@ -1521,7 +1521,7 @@ end
 local function resetLeased(first, params)
 local _, time, leases = openLeased(first, params)
 local deleted = call('UNLINK', keys[first], keys[first + 1])
-records.storeLeases(keys[first + 1], leases.list, params.window)
+records.storeLeases(keys[first + 1], leases.list, params)
 return deleted
 end
 local scratch = {}

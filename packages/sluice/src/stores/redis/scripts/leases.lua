@@ -29,7 +29,7 @@ local function openLeases(name, state, params, time)
     else
       isChanged = true
       local spent = lease.units - lease.refunded
-      if spent > 0 and lease.ends + params.window > time then
+      if spent > 0 and params.algorithm.leaves(params, lease.ends) > time then
         state = state or params.algorithm.blank({}, params, lease.ends)
         params.algorithm.record(state, params, lease.ends, spent)
         isRecorded = true
@@ -43,7 +43,7 @@ end
 -- write fails, too much counts, not too little.
 local function writeLeased(key, name, state, params, leases)
   if leases.isRecorded then params.algorithm.write(key, state, params) end
-  if leases.isChanged then records.storeLeases(name, leases.list, params.window) end
+  if leases.isChanged then records.storeLeases(name, leases.list, params) end
 end
 
 -- Decides one limit whose lent units count too. Returns the same values as `decide`.
@@ -148,6 +148,6 @@ end
 local function resetLeased(first, params)
   local _, time, leases = openLeased(first, params)
   local deleted = call('UNLINK', keys[first], keys[first + 1])
-  records.storeLeases(keys[first + 1], leases.list, params.window)
+  records.storeLeases(keys[first + 1], leases.list, params)
   return deleted
 end

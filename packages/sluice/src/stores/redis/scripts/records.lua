@@ -134,10 +134,10 @@ local function buildRecords()
     return leases
   end
 
-  -- Stores the leases, which count until one window after their ends.
-  function records.storeLeases(key, leases, window)
+  -- Stores the leases, until the units of the last one that ends leave the window.
+  function records.storeLeases(key, leases, params)
     if #leases == 0 then return call('HDEL', key, LEASES_FIELD) end
-    local expiresMs = leases[#leases].ends + window
+    local expiresMs = params.algorithm.leaves(params, leases[#leases].ends)
     local parts = { toBytes(MARK, LEASES, expiresMs) }
     for _, lease in ipairs(leases) do
       parts[#parts + 1] = toBytes(
