@@ -15,7 +15,7 @@ import { isFull, newPrefix, useRedis } from './campaign.ts';
 import { Dice } from './traces.ts';
 
 const world = useRedis();
-const TRACES = isFull ? 20_000 : 150;
+const TRACES = isFull ? 5_000 : 150;
 const STEPS = 80;
 const AT_ONCE = 50;
 const START_MS = 1_745_000_100_000;
