@@ -1,7 +1,7 @@
 /** True time, and the events that are due. Only the world knows the true time. */
-import { byTime, Heap, type Timed } from '../../packages/sluice/src/heap.ts';
+import { byTime, Heap, type TimedEntry } from '../../packages/sluice/src/heap.ts';
 
-interface Event extends Timed {
+interface Event extends TimedEntry {
   readonly run: () => void;
 }
 

@@ -19,7 +19,7 @@ function open() {
       reply = { resolve, reject };
     });
   };
-  const options = { lengthMs: LENGTH_MS, thousandths: 250 };
+  const options = { id: 1, lengthMs: LENGTH_MS, thousandths: 250 };
   const holder = new Holder(borrow, { monotonic, system }, options);
   const advance = (ms: number): void => {
     system.advance(ms);
