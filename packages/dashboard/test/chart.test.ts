@@ -15,7 +15,7 @@ const series = (): CountSeries => {
   };
 };
 
-test('time before the start is a gap in the chart, not zero', () => {
+test('time before the start of the service is a gap in the chart, not zero', () => {
   const times = Array.from({ length: 300 }, (_, at) => at);
   const figure = countsFigure(series(), times, parseRange('5'));
   const [, allowed, denied] = plotData(figure);

@@ -102,7 +102,7 @@ describe('an open stream', () => {
     expect(feed.nowMs).toBe(START_MS + 10_000);
   });
 
-  test('the feed loads the seconds it missed', async () => {
+  test('the feed loads seconds for which no tick arrived', async () => {
     source().tick(10);
     api.series.mockResolvedValue(seriesUpTo(14));
     source().tick(14);
@@ -136,7 +136,7 @@ describe('a lost stream', () => {
     ['an end event', () => source().emit('end', { why: 'stopping' })],
     ['an error', () => source().dispatchEvent(new Event('error'))],
     ['silence', () => vi.advanceTimersByTime(4000)],
-  ])('after %s the stream is opened again and missed seconds are loaded', async (_, end) => {
+  ])('after %s the event stream is opened again and missed seconds are loaded', async (_, end) => {
     source().tick(10);
     end();
     expect(feed.state).toBe('lost');
@@ -155,7 +155,7 @@ describe('a lost stream', () => {
     expect(changed).toHaveBeenCalledWith({ what: 'overrides' });
   });
 
-  test('the stream is retried while the service is unreachable', async () => {
+  test('the event stream is opened again once an unreachable service responds', async () => {
     api.session.mockRejectedValue(new UnreachableError());
     source().dispatchEvent(new Event('error'));
     const { lostAtMs, dataMs } = feed;
@@ -169,7 +169,7 @@ describe('a lost stream', () => {
     expect(FakeSource.opened).toHaveLength(2);
   });
 
-  test('the stream is not opened again after the session expired', async () => {
+  test('the event stream is not opened again after the session expired', async () => {
     api.session.mockResolvedValue({ required: true, signedIn: false });
     source().emit('end', { why: 'expired' });
     await vi.advanceTimersByTimeAsync(10_000);
@@ -177,7 +177,7 @@ describe('a lost stream', () => {
     expect(FakeSource.opened).toHaveLength(1);
   });
 
-  test('the stream stays closed after sign-out, even with a retry pending', async () => {
+  test('the event stream stays closed after sign-out, even with a retry pending', async () => {
     let respond = (): void => {};
     api.session.mockImplementation(
       () => new Promise((resolve) => (respond = () => resolve({ required: true, signedIn: true }))),
@@ -190,7 +190,7 @@ describe('a lost stream', () => {
     expect(FakeSource.opened).toHaveLength(1);
   });
 
-  test('the error response to the stream request is reported', async () => {
+  test('the error response to the stream request is reported after two failures', async () => {
     const error = new ApiError(503, 'ERR_TOO_MANY_STREAMS', 'Expected at most 32 streams');
     api.streamError.mockResolvedValue(error);
     source().dispatchEvent(new Event('error'));
@@ -208,7 +208,7 @@ describe('a lost stream', () => {
 describe('denials', () => {
   const listed = () => feed.denials.list().map(({ last, count }) => [last.key, count]);
 
-  test('denials are grouped by key, newest first, with the number of each key', () => {
+  test('denials are grouped by key, newest first, with the number of denials per key', () => {
     source().tick(10, [denial('a'), denial('b')]);
     source().tick(11, [{ ...denial('c'), repeats: 4 }]);
     source().tick(12, [{ ...denial('a'), repeats: 1, cost: 9 }]);
@@ -221,13 +221,13 @@ describe('denials', () => {
     expect(feed.denials.received).toBe(9);
   });
 
-  test('denials of the same key under another policy or in shadow mode are apart', () => {
+  test('denials of a key under another policy or in shadow mode are listed separately', () => {
     const other = { ...denial('a'), policy: 'q' };
     source().tick(10, [denial('a'), other, { ...denial('a'), shadow: true }]);
     expect(listed()).toHaveLength(3);
   });
 
-  test('at most 500 keys are kept, and the others are counted', () => {
+  test('the list of denials keeps at most 500 keys and counts the others', () => {
     for (let second = 10; second < 22; second++) {
       const keys = Array.from({ length: 50 }, (_, at) => denial(`k${second}-${at}`));
       source().tick(second, keys);
@@ -245,7 +245,7 @@ describe('denials', () => {
     expect(feed.denials.received).toBe(4);
   });
 
-  test('a new filter of denials starts with an empty list', () => {
+  test('a new filter of denials starts with an empty list and a new event stream', () => {
     source().tick(10, [denial('a')]);
     expect(feed.filter({ policy: 'p & q', key: 'user:*' })).toBe(true);
     expect(listed()).toEqual([]);

@@ -41,7 +41,7 @@ describe('a heat strip', () => {
     expect(cells[59].time + size).toBeGreaterThan(LAST_MS / 1000);
   });
 
-  test('a cell has the maximum utilization and the sum of denials', () => {
+  test('a cell of a heat strip has the maximum utilization and the sum of denials', () => {
     // The last second is the fifth of its cell.
     const cells = heatCells(
       series({ 0: { full: 0.2, denied: 1 }, 4: { full: 0.9 }, 5: { full: 1, denied: 7 } }),
@@ -53,13 +53,13 @@ describe('a heat strip', () => {
     expect(cells[57]).toMatchObject({ fullestKeyUse: null, denied: 0 });
   });
 
-  test('a later second changes only the newest cell', () => {
+  test('a new cell of a heat strip does not change the earlier cells', () => {
     const before = heatCells(series({ 7: { full: 0.7 } }), LAST_MS, 300);
     const after = heatCells(series({ 8: { full: 0.7 } }), LAST_MS + 1000, 300);
     expect(after.slice(0, 59)).toEqual(before.slice(1));
   });
 
-  test('a cell before the start of the service has no data', () => {
+  test('a cell of a heat strip before the start of the service has no data', () => {
     const cells = heatCells(series({ 0: { full: 0.5 } }, 30), LAST_MS, 60);
     expect(cells.filter(({ isKnown }) => isKnown)).toHaveLength(30);
     expect(cells.slice(28, 31).map(heatTooltip)).toEqual(['no data', 'no data', 'no decisions']);
@@ -93,6 +93,6 @@ describe('a heat strip', () => {
   });
 });
 
-test('only a full key has the last colour', () => {
+test('only a key at 100% of its limit has the last colour of a heat strip', () => {
   expect([0, 0.24, 0.25, 0.5, 0.75, 0.999, 1].map(heatLevel)).toEqual([0, 0, 1, 2, 3, 3, 4]);
 });

@@ -36,7 +36,7 @@ const newest = ({ allowed }: CountSeries, count: number): readonly (number | nul
   allowed.slice(-count);
 
 describe('history', () => {
-  test('a tick extends the loaded series', () => {
+  test('a tick extends the series that the history has loaded', () => {
     const history = new History();
     history.fill(report(0, [1, 2, 3]));
     history.add(tick(3, 4));
@@ -46,7 +46,7 @@ describe('history', () => {
     expect(history.times().at(-1)).toBe((START_MS + 3000) / 1000);
   });
 
-  test('missed seconds are unknown, and their number is returned', () => {
+  test('seconds without a tick are unknown in the history, and add returns their number', () => {
     const history = new History();
     history.fill(report(0, [1]));
     expect(history.add(tick(1, 2))).toBe(0);
@@ -54,7 +54,7 @@ describe('history', () => {
     expect(newest(history.total, 6)).toEqual([1, 2, null, null, null, 6]);
   });
 
-  test('time before the start of the service is unknown, not zero', () => {
+  test('in the history, time before the start of the service is unknown, not zero', () => {
     const history = new History();
     history.fill(report(-3, [0, 0, 0, 4, 5]));
     expect(newest(history.total, 6)).toEqual([null, null, null, null, 4, 5]);
@@ -64,14 +64,14 @@ describe('history', () => {
     expect(history.sinceMs).toBe(START_MS);
   });
 
-  test('before the series is loaded, only received seconds are known', () => {
+  test('before the series is loaded, the history has only the received seconds', () => {
     const history = new History();
     history.add(tick(7, 2));
     expect(newest(history.total, 2)).toEqual([null, 2]);
     expect(history.sinceMs).toBe(START_MS + 7000);
   });
 
-  test('a timeline of minutes is unknown up to the minute of the start', () => {
+  test('a timeline by minute is unknown before the minute in which the service started', () => {
     const minutes = Timeline.of({
       ...{ stepMs: 60_000, startMs: START_MS - 120_000, sinceMs: START_MS - 30_000 },
       ...{ total: series([0, 3, 4]), policies: [], omitted: 0 },
@@ -81,7 +81,7 @@ describe('history', () => {
     expect(minutes.lastMs).toBe(START_MS);
   });
 
-  test('fill replaces a gap', () => {
+  test('fill replaces a gap in the history', () => {
     const history = new History();
     history.fill(report(0, [1]));
     history.add(tick(4, 5));
@@ -90,7 +90,7 @@ describe('history', () => {
     expect(newest(history.seriesOf('a'), 5)).toEqual([1, 2, 3, 4, 5]);
   });
 
-  test('a second is counted once', () => {
+  test('a second that the history already has is not replaced', () => {
     const history = new History();
     history.fill(report(0, [1, 2]));
     expect(history.add(tick(1, 2))).toBe(0);
@@ -98,7 +98,7 @@ describe('history', () => {
     expect(newest(history.total, 3)).toEqual([null, 1, 2]);
   });
 
-  test('a gap longer than the history clears it', () => {
+  test('a gap longer than the history clears the history', () => {
     const history = new History();
     history.fill(report(0, [1, 2, 3]));
     history.add(tick(10 * HISTORY_SECONDS, 7));
@@ -107,7 +107,7 @@ describe('history', () => {
     expect(history.total.allowed.filter((each) => each !== null)).toEqual([7]);
   });
 
-  test('a policy exists from its first decision', () => {
+  test('a policy is in the history from its first decision on', () => {
     const history = new History();
     history.fill(report(0, [1]));
     expect(history.has('b')).toBe(false);
@@ -118,7 +118,7 @@ describe('history', () => {
     expect(history.policies).toEqual(['a', 'b']);
   });
 
-  test('a policy without decisions has zeros since the start of the service', () => {
+  test('a policy without decisions has a history of zeros since the start of the service', () => {
     const history = new History();
     history.fill(report(0, [1, 2]));
     const { allowed, fullest } = history.seriesOf('__proto__');
@@ -127,7 +127,7 @@ describe('history', () => {
     expect(new Set(fullest)).toEqual(new Set([null]));
   });
 
-  test('a longer report is cut to the newest seconds', () => {
+  test('a report longer than the history is cut to the newest seconds', () => {
     const history = new History();
     const long = Array.from({ length: HISTORY_SECONDS + 5 }, (_, at) => at);
     history.fill(report(0, long));

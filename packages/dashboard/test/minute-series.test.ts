@@ -38,7 +38,7 @@ function setUp() {
   return { series, fetch, tick, change: () => changed() };
 }
 
-test('minutes are loaded only while a page shows them, and once per minute', async () => {
+test('the series by minute is loaded only while a page shows it, once per minute', async () => {
   const { series, fetch, tick } = setUp();
   await tick(START_MS + 1000);
   expect(fetch).not.toHaveBeenCalled();
@@ -56,7 +56,7 @@ test('minutes are loaded only while a page shows them, and once per minute', asy
   expect(fetch).toHaveBeenCalledTimes(4);
 });
 
-test('minutes are loaded again after an error and after a reconnection', async () => {
+test('the series by minute is loaded again after an error and after a reconnection', async () => {
   const { series, fetch, tick, change } = setUp();
   fetch.mockRejectedValueOnce(new Error('The service is unreachable'));
   series.show(60);
@@ -71,7 +71,7 @@ test('minutes are loaded again after an error and after a reconnection', async (
   expect(fetch).toHaveBeenCalledTimes(3);
 });
 
-test('minutes of another range are not shown while the new ones load', async () => {
+test('the series of the previous range is not shown while a new range loads', async () => {
   const { series } = setUp();
   series.show(60);
   await vi.waitFor(() => expect(series.value).toBeDefined());

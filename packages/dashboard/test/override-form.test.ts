@@ -20,7 +20,7 @@ describe('the override form', () => {
     });
   });
 
-  test("the expiry time is in the browser's time zone", () => {
+  test("the expiry time of the override form is in the browser's time zone", () => {
     const { fields } = read({ expiry: 'at', at: '2031-01-02T03:04' });
     expect(fields.expiresAt).toBe(parseLocalTime('2031-01-02 03:04'));
   });
@@ -37,7 +37,7 @@ describe('the override form', () => {
     [{ limit: '-1' }, '/limit'],
     [{ limit: '1e3' }, '/limit'],
     [{ expiry: 'at', at: '' }, '/expiresAt'],
-  ])('the override form with %j names the invalid field', (fields, pointer) => {
+  ])('the override form rejects %j and names the invalid field', (fields, pointer) => {
     expect(() => read(fields)).toThrow(expect.objectContaining({ pointer }));
   });
 });

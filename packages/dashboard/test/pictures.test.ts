@@ -18,17 +18,23 @@ const named = documents.flatMap(({ path, text }) =>
 );
 
 describe('screenshots', () => {
-  test.each(['light', 'dark'])('README.md shows the %s overview', (theme) => {
-    const shown = named.filter(({ path }) => path === 'README.md').map(({ picture }) => picture);
-    expect(shown).toContain(`docs/pictures/dashboard-overview-${theme}.png`);
-  });
+  test.each(['light', 'dark'])(
+    'README.md shows a screenshot of the overview in the %s theme',
+    (theme) => {
+      const shown = named.filter(({ path }) => path === 'README.md').map(({ picture }) => picture);
+      expect(shown).toContain(`docs/pictures/dashboard-overview-${theme}.png`);
+    },
+  );
 
-  test.each(named)('$path shows $picture, a PNG of at most 200 kB', ({ picture }) => {
-    const bytes = readFileSync(join(root, picture));
-    expect(bytes.subarray(0, 8).toString('latin1')).toBe('\x89PNG\r\n\x1a\n');
-    expect(bytes.readUInt32BE(16)).toBe(1280);
-    expect(bytes.length).toBeLessThan(MAX_BYTES);
-  });
+  test.each(named)(
+    '$path shows $picture, a PNG 1280 pixels wide of at most 200 kB',
+    ({ picture }) => {
+      const bytes = readFileSync(join(root, picture));
+      expect(bytes.subarray(0, 8).toString('latin1')).toBe('\x89PNG\r\n\x1a\n');
+      expect(bytes.readUInt32BE(16)).toBe(1280);
+      expect(bytes.length).toBeLessThan(MAX_BYTES);
+    },
+  );
 
   test('every screenshot is used in a document', () => {
     const there = readdirSync(join(root, 'docs/pictures')).map((name) => `docs/pictures/${name}`);

@@ -16,7 +16,7 @@ describe('the reason of a denial', () => {
     expect(denialText(denial({ algorithm }))).toBe(`${usage}; this call costs 5; retry in 3.2 s`);
   });
 
-  test('a denial omits an unknown window', () => {
+  test('the reason of a denial omits an unknown window', () => {
     const { windowMs: _, algorithm: __, ...rest } = denial();
     expect(denialText(rest)).toBe('98 of 100 used; this call costs 5; retry in 3.2 s');
   });
@@ -63,27 +63,27 @@ describe('the text of a policy', () => {
     ...{ shadow: false, shadowBy: 'file', overrides: 0 },
   };
 
-  test('a policy text has limit, window and algorithm', () => {
+  test('the text of a policy has limit, window and algorithm', () => {
     expect(definitionText(policy)).toBe('10,000 per 1 min, sliding-log');
   });
 
-  test('a policy text of a concurrency limit has its lease', () => {
+  test('the text of a concurrency limit has the lease', () => {
     const held = { ...policy, algorithm: 'concurrency', limit: 20, windowMs: 30_000 } as const;
     expect(definitionText(held)).toBe('20 at the same time, lease 30 s');
   });
 
-  test('a policy text has the length of a block', () => {
+  test('the text of a policy has the length of its block', () => {
     const block = { forMs: 60_000, factor: 2, maxMs: 3_600_000 };
     expect(definitionText({ ...policy, block })).toMatch(/sliding-log, blocks for 1 min$/);
     expect(blockText(block)).toBe('1 min, then 2 times longer each, up to 1 h');
     expect(blockText({ ...block, factor: 1 })).toBe('1 min');
   });
 
-  test('a policy text of a limit of 0 states that it denies every call', () => {
+  test('the text of a policy with a limit of 0 states that it denies every call', () => {
     expect(definitionText({ ...policy, limit: 0 })).toBe('0 per 1 min, denies every call');
   });
 
-  test('a policy text has burst or buckets where the algorithm uses them', () => {
+  test('the text of a policy has burst or buckets if the algorithm uses them', () => {
     const bucket = { ...policy, algorithm: 'token-bucket', burst: 20 } as const;
     expect(definitionText(bucket)).toBe('10,000 per 1 min, burst 20, token-bucket');
     const buckets = { ...policy, algorithm: 'sliding-buckets', buckets: 60 } as const;

@@ -1,7 +1,7 @@
 import { expect, test, vi } from 'vitest';
 import { PolledQuery } from '../src/api/polled-query.ts';
 
-test('the result of an older request is discarded', async () => {
+test('a polled query discards the result of an older request', async () => {
   const resolvers: ((value: string) => void)[] = [];
   const redraw = vi.fn();
   const query = new PolledQuery<string>(
@@ -16,7 +16,7 @@ test('the result of an older request is discarded', async () => {
   expect(redraw).toHaveBeenCalledTimes(1);
 });
 
-test('a failed request keeps the last value and reports the error', async () => {
+test('a polled query keeps its last value and reports the error if a request fails', async () => {
   const fetch = vi.fn<() => Promise<number>>().mockResolvedValueOnce(7);
   const query = new PolledQuery(fetch, () => {});
   await query.refresh();
@@ -28,7 +28,7 @@ test('a failed request keeps the last value and reports the error', async () => 
   expect(query).toMatchObject({ value: 8, problem: undefined });
 });
 
-test('a cancelled request sets no value and does not redraw', async () => {
+test('a cancelled polled query sets no value and does not redraw the page', async () => {
   const redraw = vi.fn();
   const query = new PolledQuery(async () => 1, redraw);
   const refreshed = query.refresh();
@@ -38,7 +38,7 @@ test('a cancelled request sets no value and does not redraw', async () => {
   expect(redraw).not.toHaveBeenCalled();
 });
 
-test('refreshQuietly redraws only the first value', async () => {
+test('refreshQuietly redraws the page only for the first value', async () => {
   const redraw = vi.fn();
   const query = new PolledQuery(async () => 1, redraw);
   await query.refreshQuietly();

@@ -25,7 +25,7 @@ describe('an address', () => {
     expect(parseRoute(routeText(route))).toEqual(route);
   });
 
-  test('an address keeps keys within the fragment', () => {
+  test('an address keeps every key within one segment of the fragment', () => {
     for (const key of HOSTILE) {
       expect(hrefTo('key', ['perMinute', key])).toMatch(/^#\/key\/perMinute\/[^/#?\s<>"]+$/);
     }

@@ -23,7 +23,7 @@ const names = (text: string): readonly string[] =>
   sortRows(rows, columns, parseSorting(text, columns, first)).map(({ name }) => name);
 
 describe('sorting', () => {
-  test('the sort order round-trips through the address', () => {
+  test('the sort order of a table round-trips through the address', () => {
     for (const sorting of [{ by: 'name', isDescending: false }, first]) {
       expect(parseSorting(sortingText(sorting), columns, { by: 'x', isDescending: false })).toEqual(
         sorting,
@@ -32,16 +32,16 @@ describe('sorting', () => {
   });
 
   test.each([undefined, '', '-', 'plain', 'nothing', '__proto__', '--count'])(
-    'the sort order %j falls back to the default',
+    'the invalid sort order %j of a table falls back to the default',
     (text) => expect(parseSorting(text, columns, first)).toBe(first),
   );
 
-  test('numbers in names are sorted by value', () => {
+  test('names with numbers are sorted by the value of the numbers', () => {
     expect(names('name')).toEqual(['a', 'policy9', 'policy10']);
     expect(names('-name')).toEqual(['policy10', 'policy9', 'a']);
   });
 
-  test('sorting is stable in both directions', () => {
+  test('the rows of a table are sorted stably in both directions', () => {
     expect(names('count')).toEqual(['policy10', 'a', 'policy9']);
     expect(names('-count')).toEqual(['policy9', 'policy10', 'a']);
   });
@@ -50,7 +50,7 @@ describe('sorting', () => {
 describe('a page of rows', () => {
   const all = Array.from({ length: 250 }, (_, at) => at);
 
-  test('a page has at most 100 rows', () => {
+  test('a page of a table has at most 100 rows', () => {
     expect(pageOf(all, undefined)).toMatchObject({ from: 0, total: 250 });
     expect(pageOf(all, '100').rows).toEqual(all.slice(100, 200));
     expect(pageOf(all, '200').rows).toEqual(all.slice(200));
@@ -62,9 +62,11 @@ describe('a page of rows', () => {
     ['-1', 0],
     ['1e3', 0],
     ['x', 0],
-  ])('a page with from=%s starts at row %i', (from, at) => expect(pageOf(all, from).from).toBe(at));
+  ])('a page of a table with from=%s starts at row %i', (from, at) =>
+    expect(pageOf(all, from).from).toBe(at),
+  );
 
-  test('a page can be empty', () => {
+  test('a page of an empty table has no rows', () => {
     expect(pageOf([], '100')).toEqual({ rows: [], from: 0, total: 0 });
   });
 });

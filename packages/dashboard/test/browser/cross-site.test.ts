@@ -91,7 +91,7 @@ const streamed = (page: Page, url: string): Promise<string> =>
     url,
   );
 
-/** Whether the page can load a URL by an element. */
+/** Loads a URL by an element. Resolves to `loaded` or `failed`. */
 const included = (page: Page, tag: 'script' | 'img', url: string): Promise<string> =>
   page.evaluate(
     ([name, to]) =>
@@ -158,7 +158,7 @@ describe.each([
     return { policies, overrides, used: key.used, entries: key.entries };
   }
 
-  describe.each(names)('requests of a page of %s at another port', (name) => {
+  describe.each(names)('requests from a page on %s at another port', (name) => {
     let page: Page;
     const responses: string[] = [];
     beforeAll(async () => {
@@ -201,11 +201,11 @@ describe.each([
       expect(responses.filter((line) => / [23]\d\d$/.test(line))).toEqual([]);
     });
 
-    test('the dashboard cannot be framed', async () => {
+    test('a cross-site page cannot show the dashboard in a frame', async () => {
       expect(await framed(page, `${url}/dashboard/`)).toEqual([]);
     });
 
-    test('cross-site attempts do not end the open session', async () => {
+    test('cross-site requests do not end the session of the open dashboard', async () => {
       expect(await own.locator('.connection').textContent()).toBe('live');
       const session = await own.evaluate(async () => (await fetch('/v1/session')).json());
       expect(session).toMatchObject({ required: adminToken !== undefined, signedIn: true });

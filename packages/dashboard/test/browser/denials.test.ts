@@ -52,11 +52,11 @@ test.each([
     'shadowed',
     /^would have been denied 1 of 1 used in a window of 1 h; this call costs 1; retry in /,
   ],
-])('a denial by %s shows its reason', async (policy, reason) => {
+])('the denials page shows why the policy %s denied a call', async (policy, reason) => {
   await eventually(async () => (await firstOf(policy))?.['Last reason']).toMatch(reason);
 });
 
-test('new denials appear on top', async () => {
+test('the denials page lists the newest denials first', async () => {
   const newest = async () => (await shown())[0]['Last denial'];
   const before = await newest();
   await eventually(newest).not.toBe(before);
@@ -64,7 +64,7 @@ test('new denials appear on top', async () => {
   expect(times).toEqual([...times].sort().reverse());
 });
 
-test('the page counts the denials that clients received', async () => {
+test('the denials page counts the denials that clients received', async () => {
   await load.rest();
   await page.reload();
   await isLive(page);
@@ -79,7 +79,7 @@ test('the page counts the denials that clients received', async () => {
   expect(await state()).toMatch(/denials of 8 keys since/);
 });
 
-test('denials are one row per policy and key, with their number', async () => {
+test('the denials page has one row per policy and key, with the number of denials', async () => {
   await load.rest();
   const sumOf = (rows: Awaited<ReturnType<typeof shown>>): number =>
     rows.reduce((sum, { Denials }) => sum + numberOf(Denials), 0);
@@ -96,7 +96,7 @@ test('denials are one row per policy and key, with their number', async () => {
   await go(page, '#/denials');
 });
 
-test('the policy filter survives a reload', async () => {
+test('the policy filter of the denials page survives a reload', async () => {
   await page.getByLabel('Policy', { exact: true }).selectOption('window');
   await eventually(policies).toEqual(['window']);
   await page.reload();
@@ -105,7 +105,7 @@ test('the policy filter survives a reload', async () => {
   expect(page.url()).toMatch(/#\/denials\?policy=window$/);
 });
 
-test('the key pattern filter survives a reload', async () => {
+test('the key filter of the denials page survives a reload', async () => {
   await page.getByLabel('Policy', { exact: true }).selectOption('all');
   await page.getByLabel('Key', { exact: true }).fill('*:2');
   const keys = async () => [...new Set((await shown()).map(({ Key }) => Key))];
@@ -115,7 +115,7 @@ test('the key pattern filter survives a reload', async () => {
   expect(await page.getByLabel('Key', { exact: true }).inputValue()).toBe('*:2');
 });
 
-test('a filter without matches offers to show all', async () => {
+test('a filter that matches no denial offers to show all denials', async () => {
   await page.getByLabel('Key', { exact: true }).fill('unused');
   await page.getByText(/match the filter/).waitFor();
   await page.getByRole('button', { name: 'Show all' }).click();
@@ -123,7 +123,7 @@ test('a filter without matches offers to show all', async () => {
   expect(page.url()).toMatch(/#\/denials$/);
 });
 
-test('Pause freezes the list and counts new denials; Resume shows them', async () => {
+test('Pause freezes the denials page and counts new denials, and Resume shows them', async () => {
   await go(page, '#/denials');
   await denials().waitFor();
   await page.getByRole('button', { name: 'Pause' }).click();
@@ -135,7 +135,7 @@ test('Pause freezes the list and counts new denials; Resume shows them', async (
   await eventually(async () => (await shown())[0]).not.toEqual(before[0]);
 });
 
-test('a denial links to its key', async () => {
+test('a row of the denials page links to the page of its key', async () => {
   await go(page, '#/denials?policy=window');
   await eventually(policies).toEqual(['window']);
   await page.getByRole('button', { name: 'Pause' }).click();
@@ -144,6 +144,6 @@ test('a denial links to its key', async () => {
   expect(page.url()).toMatch(/#\/key\/window\/ada$/);
 });
 
-test('recent denials report no errors', () => {
+test('the browser reports no errors on the denials page', () => {
   expect(problems).toEqual([]);
 });

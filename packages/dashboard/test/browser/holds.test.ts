@@ -1,4 +1,4 @@
-/** Keys of concurrency limits, and blocked keys. */
+/** Dashboard pages of concurrency limits and of blocked keys. */
 import type { Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import {
@@ -26,7 +26,7 @@ const check = async (body: object) => (await running.post('/v1/check', body)).js
 const main = () => page.locator('main').textContent();
 
 describe('the dashboard', () => {
-  test('a key page lists holds with label, age and expiry', async () => {
+  test('a key page lists holds with label, expiry, cost and fence', async () => {
     const first = await check({ policy: 'jobs', key: 'ada', label: 'report 7' });
     await check({ policy: 'jobs', key: 'ada', cost: 2 });
     await go(page, '#/key/jobs/ada');
@@ -49,7 +49,7 @@ describe('the dashboard', () => {
     await eventually(main).not.toContain('Every call is denied');
   });
 
-  test('a policy page shows the limit and the lease, or the block', async () => {
+  test('a policy page shows the lease of a limit, or the length of a block', async () => {
     await go(page, '#/policy/jobs');
     await eventually(main).toMatch(/20\s+at the same time[\s\S]*Lease\s+10 min/);
     await go(page, '#/policy/logins');

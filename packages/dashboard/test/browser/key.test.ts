@@ -64,7 +64,7 @@ const windowOf = (at: Page) =>
   at.getByRole('region', { name: /^Admissions in|^Windows of|^Token level/ }).getByRole('img');
 
 describe('a key under load', () => {
-  test('the window slides and its label follows', async () => {
+  test('the window of a busy key slides, and its label changes', async () => {
     const shape = () => windowOf(page).evaluate((svg) => svg.innerHTML);
     const [before, label] = [await shape(), await windowOf(page).getAttribute('aria-label')];
     await eventually(shape).not.toBe(before);
@@ -72,7 +72,7 @@ describe('a key under load', () => {
     await eventually(async () => (await tilesOf(page))['Next call admitted']).toMatch(/^in /);
   });
 
-  test('everything on the page is of one report of the service, whose time it shows', async () => {
+  test('all numbers on a key page are from one report, whose time is shown', async () => {
     const reports = new Map<string, { used: number; remaining: number; nextMs: number }>();
     page.on('response', async (response) => {
       if (!response.url().includes('/v1/keys?')) return;
@@ -112,7 +112,7 @@ describe('a key under load', () => {
 });
 
 describe.each(LONG.map(({ name }) => name))('a key under the policy %s', (name) => {
-  test('the tiles of a key have the numbers of the service', async () => {
+  test('the tiles of a key page have the numbers that the service reports', async () => {
     for (const cost of [1, 2, 1]) await check(name, 'ada', cost);
     await go(page, `#/key/${name}/ada?cost=6`);
     const { json } = await running.get(`/v1/keys/${name}/ada`);
@@ -133,7 +133,7 @@ describe.each(LONG.map(({ name }) => name))('a key under the policy %s', (name) 
 
 const numberText = (value: number): string => value.toLocaleString('en-US');
 
-test('the entries of a log are listed as admissions', async () => {
+test('a key page lists the entries of a sliding log as recent admissions', async () => {
   await go(page, '#/key/log/ada');
   const { json } = await running.get('/v1/keys/log/ada');
   const table = page.getByRole('table', { name: /^Recent admissions/ });
@@ -143,7 +143,7 @@ test('the entries of a log are listed as admissions', async () => {
   await eventually(shown).toEqual(expected.reverse());
 });
 
-test('the wait for a given cost is shown, also after a reload', async () => {
+test('a key page shows the wait for a given cost, also after a reload', async () => {
   await go(page, '#/key/log/ada');
   await page.getByLabel('A call of cost').fill('7');
   await page.getByText(/^is admitted in /).waitFor();
@@ -156,7 +156,7 @@ test('the wait for a given cost is shown, also after a reload', async () => {
 });
 
 describe('actions on a key', () => {
-  test('the reset button restores the limit of a key', async () => {
+  test('the reset button of a key page restores the limit of the key', async () => {
     await check('log', 'bob', 10);
     expect((await check('log', 'bob')).allowed).toBe(false);
     await go(page, '#/key/log/bob');
@@ -168,7 +168,7 @@ describe('actions on a key', () => {
     await eventually(async () => (await tilesOf(page)).Used).toBe('1 of 10');
   });
 
-  test('setting and removing an override takes effect with the next call', async () => {
+  test('an override set or removed on a key page applies to the next call', async () => {
     await page.getByRole('button', { name: 'Set override' }).click();
     await submitDialog(page, 'Add', async (dialog) => {
       await dialog.getByLabel('Limit').fill('25');
@@ -184,7 +184,7 @@ describe('actions on a key', () => {
   });
 });
 
-test('a cancelled reset changes nothing', async () => {
+test('a reset that is cancelled in the dialog does not change the key', async () => {
   await page.getByRole('button', { name: 'Reset' }).click();
   const dialog = page.getByRole('dialog');
   await dialog.getByRole('button', { name: 'Cancel' }).click();
@@ -192,7 +192,7 @@ test('a cancelled reset changes nothing', async () => {
   expect((await running.get('/v1/keys/log/bob')).json.used).toBe(3);
 });
 
-test('a key without state shows a command to send a call', async () => {
+test('the page of a key without state shows a command that sends a call', async () => {
   await go(page, '#/key/log/unused');
   await page.getByText('The store has no state for this key').waitFor();
   const text = await page.getByText('curl -s').textContent();
@@ -200,7 +200,7 @@ test('a key without state shows a command to send a call', async () => {
   expect(text).toContain('{"policy":"log","key":"unused"}');
 });
 
-test('a key of a shadow policy has a badge', async () => {
+test('the page of a key of a shadow policy has a shadow badge', async () => {
   await check('shadowed', 'ada', 2);
   await go(page, '#/key/shadowed/ada');
   await page.locator('.badge.shadow').waitFor();
@@ -218,6 +218,6 @@ test('the page of a key reports an unknown policy', async () => {
   await other.context().close();
 });
 
-test('pages of keys report no errors', () => {
+test('the browser reports no errors on key pages', () => {
   expect(problems).toEqual([]);
 });

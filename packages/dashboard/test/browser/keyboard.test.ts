@@ -100,7 +100,7 @@ test.each(['#/overview', '#/policy/many', '#/key/many/bob', '#/denials?policy=ma
 );
 
 describe('keyboard operation', () => {
-  test('the first control skips to the content', async () => {
+  test('the first Tab stop is a link that skips to the content', async () => {
     await page.keyboard.press('Tab');
     const skip = page.getByRole('link', { name: 'Skip to content' });
     expect(await isFocused(skip)).toBe(true);
@@ -111,14 +111,14 @@ describe('keyboard operation', () => {
     expect(await isFocused(button('1 min'))).toBe(true);
   });
 
-  test('a policy link moves the focus to the new page', async () => {
+  test('a policy link opened by keyboard moves the focus to the new page', async () => {
     await tabTo(page.getByRole('link', { name: 'few', exact: true }));
     await page.keyboard.press('Enter');
     await page.getByRole('heading', { level: 1, name: 'few' }).waitFor();
     await eventually(() => isFocused(page.locator('main'))).toBe(true);
   });
 
-  test('the policies can be sorted and a table opened', async () => {
+  test('the policies can be sorted and a table opened by keyboard', async () => {
     await tabTo(page.getByRole('columnheader', { name: 'Policy' }).getByRole('button'));
     await page.keyboard.press('Space');
     await eventually(() => page.url()).toContain('sort=-name');
@@ -129,7 +129,7 @@ describe('keyboard operation', () => {
     expect(await isFocused(summary)).toBe(true);
   });
 
-  test('a cancelled dialog returns the focus to its button', async () => {
+  test('Tab stays within a dialog, and Escape returns the focus to the button', async () => {
     await go(page, '#/policy/few');
     await tabTo(button('Add override'));
     await page.keyboard.press('Enter');
@@ -151,7 +151,7 @@ describe('keyboard operation', () => {
     expect(await isFocused(button('Add override'))).toBe(true);
   });
 
-  test('an override can be added and removed', async () => {
+  test('an override can be added and removed by keyboard', async () => {
     await go(page, '#/policy/few');
     await tabTo(button('Add override'));
     await page.keyboard.press('Enter');
@@ -176,7 +176,7 @@ describe('keyboard operation', () => {
     await eventually(() => page.evaluate(() => document.activeElement!.tagName)).not.toBe('BODY');
   });
 
-  test('a key can be inspected and reset', async () => {
+  test('a key can be inspected and reset by keyboard', async () => {
     await go(page, '#/policy/many');
     await page.getByRole('heading', { level: 1, name: 'many' }).waitFor();
     await page.keyboard.press('/');
@@ -196,7 +196,7 @@ describe('keyboard operation', () => {
     load.start();
   });
 
-  test('recent denials can be filtered and paused', async () => {
+  test('recent denials can be filtered and paused by keyboard', async () => {
     await go(page, '#/denials');
     await page.getByRole('table', { name: /^Denials/ }).waitFor();
     await tabTo(page.getByLabel('Key', { exact: true }));
@@ -208,7 +208,7 @@ describe('keyboard operation', () => {
     expect(await isFocused(button('Resume'))).toBe(true);
   });
 
-  test('the theme can be changed', async () => {
+  test('the theme can be changed by keyboard', async () => {
     await tabTo(button('Theme: auto'));
     await page.keyboard.press('Enter');
     await button('Theme: light').waitFor();
@@ -218,7 +218,7 @@ describe('keyboard operation', () => {
     await button('Theme: auto').waitFor();
   });
 
-  test('lab traffic can be drawn and stepped through', async () => {
+  test('lab traffic can be drawn and stepped through by keyboard', async () => {
     await go(page, '#/lab');
     const strip = page.getByRole('slider', { name: /^Calls in slot 1 of/ });
     await tabTo(strip);

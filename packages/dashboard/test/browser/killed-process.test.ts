@@ -46,7 +46,7 @@ const admitted = async (): Promise<number> => {
   return numberOf(/([\d,]+) since/.exec((await counter.textContent())!)![1]);
 };
 
-test('after all workers are killed, the page reconnects and shows new calls', async () => {
+test('after all workers are killed, the overview reconnects and shows new calls', async () => {
   const pids = await group.pids();
   for (const pid of pids) process.kill(pid, 'SIGKILL');
   await eventually(state).toMatch(/^connection lost since/);
@@ -57,7 +57,7 @@ test('after all workers are killed, the page reconnects and shows new calls', as
   await eventually(admitted).toBe(before + 1);
 });
 
-test('after the store process is killed, the page shows what the new one admits', async () => {
+test('while a killed store process is replaced, the overview counts all admissions', async () => {
   const before = await admitted();
   const pid = await group.storePid();
   process.kill(pid, 'SIGKILL');
@@ -73,7 +73,7 @@ test('after the store process is killed, the page shows what the new one admits'
   expect(await group.storePid()).not.toBe(pid);
 });
 
-test('after the service is killed and restarted, the page shows its new policies', async () => {
+test('after the service is killed and restarted, the overview shows its new policies', async () => {
   group.kill('SIGKILL');
   await group.ended;
   await eventually(state).toMatch(/^connection lost since/);

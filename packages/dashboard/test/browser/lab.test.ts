@@ -1,4 +1,4 @@
-/** The lab: decisions equal those of the engine and the vectors, and its controls work. */
+/** The lab page: its decisions equal those of the engine and the vectors; its controls work. */
 import type { Page } from 'playwright-core';
 import { createLimiter, ManualClock, memoryStore } from 'sluice';
 import { windowAlgorithmNames } from 'sluice/engine';
@@ -47,7 +47,7 @@ beforeEach(async () => {
 });
 afterAll(() => running.close());
 
-test('the engine is loaded only by the lab', () => {
+test('the browser loads the engine only when the lab is opened', () => {
   expect(requestsBefore).toContain('/v1/policies');
   expect(requestsBefore).not.toContain(assets + chunkOfEngine());
   expect(requests).toContain(assets + chunkOfEngine());
@@ -69,11 +69,11 @@ describe('the served engine', () => {
     );
   });
 
-  test('the served engine passes all vectors', async () => {
+  test('the engine that the dashboard serves passes all test vectors', async () => {
     expect(await run(text)).toEqual({ passed: 160, failed: 0, differences: [] });
   });
 
-  test('the served engine fails a changed vector', async () => {
+  test('a changed test vector fails on the engine that the dashboard serves', async () => {
     const [first] = structuredClone(cases) as unknown as [
       { steps: { expect: { remaining: number } }[] },
     ];
@@ -84,12 +84,12 @@ describe('the served engine', () => {
 });
 
 describe('the decisions table', () => {
-  test('there are vectors for every algorithm of the decisions table', () => {
+  test('there are test vectors for every algorithm of the decisions table', () => {
     const algorithms = forLab.map(({ policies }) => policies[0].algorithm);
     expect(new Set(algorithms)).toEqual(new Set(windowAlgorithmNames));
   });
 
-  test('the decisions table has the decisions of the vectors', async () => {
+  test('the decisions table of the lab shows the decisions of the test vectors', async () => {
     await page.getByText(/decisions as a table/).click();
     for (const each of forLab) {
       await go(page, addressOf(each));
@@ -127,7 +127,7 @@ const lanes = () =>
     .getByRole('img', { name: / admitted, .* denied; / })
     .evaluateAll((all) => all.map((lane) => lane.getAttribute('aria-label')));
 
-test('the default traffic passes a fixed window with twice the limit', async () => {
+test('in the lab, a fixed window admits twice the limit of the default traffic', async () => {
   await eventually(numbers).toEqual([
     ['fixed-window', '100', '0', '2.00'],
     ['sliding-log', '50', '50', '1.00'],
@@ -141,7 +141,7 @@ test('the default traffic passes a fixed window with twice the limit', async () 
 });
 
 describe('lab settings', () => {
-  test('traffic of every shape is decided as by the engine in Node.js', async () => {
+  test('the lab decides traffic of every shape like the engine in Node.js', async () => {
     await page.getByLabel('Limit', { exact: true }).fill('7');
     await page.getByLabel('Window', { exact: true }).fill('3s');
     await page.getByText(/decisions as a table/).click();
@@ -179,7 +179,7 @@ describe('lab settings', () => {
     expect(await page.getByRole('checkbox', { name: 'sliding-buckets' }).isChecked()).toBe(false);
   });
 
-  test('drawn traffic survives a reload', async () => {
+  test('traffic drawn in the lab survives a reload', async () => {
     const before = await numbers();
     const strip = page.getByRole('slider', { name: /^Calls in slot/ });
     const { x, y, width, height } = (await strip.boundingBox())!;
@@ -198,7 +198,7 @@ describe('lab settings', () => {
     expect(await page.getByLabel('Shape').inputValue()).toBe('drawn');
   });
 
-  test('typed calls are decided', async () => {
+  test('the lab decides calls that are entered as text', async () => {
     await page.getByLabel('Shape').selectOption('typed');
     await page.getByLabel('Limit', { exact: true }).fill('2');
     await page.getByLabel('Calls: time in ms, cost').fill('0\n10\n20 2\n10000');
@@ -211,7 +211,7 @@ describe('lab settings', () => {
     ['Limit', '0', 'Expected a whole number from 1 to 1,000,000'],
     ['Window', 'soon', 'Expected a duration such as 10s'],
   ])(
-    'a %s of `%s` is rejected with a message, and the result stays',
+    'the lab rejects a %s of `%s` with a message and keeps its result',
     async (name, value, message) => {
       const before = await numbers();
       const field = page.getByLabel(name, { exact: true });
@@ -222,7 +222,7 @@ describe('lab settings', () => {
     },
   );
 
-  test('an invalid address falls back to the default settings with a notice', async () => {
+  test('invalid lab settings in the address fall back to the defaults with a notice', async () => {
     await go(page, '#/lab?limit=nothing&traffic=else');
     const notices = page.getByRole('alert').filter({ hasText: 'Expected' });
     await eventually(async () => (await notices.allTextContents()).join()).toContain('`limit`');
@@ -253,7 +253,7 @@ async function decided(
 }
 
 describe('playback', () => {
-  test('Play moves the window, and Pause stops it', async () => {
+  test('Play moves the window of the lab, and Pause stops the window', async () => {
     const at = page.getByLabel('Window ends at');
     await at.fill('0');
     await page.getByRole('button', { name: 'Play' }).click();
@@ -265,7 +265,7 @@ describe('playback', () => {
     expect(await at.inputValue()).toBe(stopped);
   });
 
-  test('a chosen call shows the decision of each algorithm', async () => {
+  test('the lab shows the decision of each algorithm on the selected call', async () => {
     await page.getByLabel('Call', { exact: true }).fill('51');
     await page.getByText(/^Call 51 of 100, at /).waitFor();
     const label = await page.getByLabel('Call', { exact: true }).getAttribute('aria-valuetext');
@@ -275,7 +275,7 @@ describe('playback', () => {
     await page.getByText(/^Call 51 of 100, at /).waitFor();
   });
 
-  test('the policy file follows the algorithm', async () => {
+  test('the policy YAML in the lab shows the selected algorithm', async () => {
     const yaml = page.getByLabel('The policy as YAML');
     expect(await yaml.textContent()).toBe(
       'policies:\n  lab:\n    limit: 50\n    algorithm: sliding-log\n    window: 10s\n',
@@ -285,7 +285,7 @@ describe('playback', () => {
   });
 });
 
-test('the lab sends no requests and reports no errors', async () => {
+test('changed settings of the lab send no requests and cause no browser errors', async () => {
   requests.length = 0;
   // Requests of every page; the browser requests the icon on each address change.
   const usual = ['/v1/events', '/v1/series?seconds=600', '/dashboard/assets/icon'];

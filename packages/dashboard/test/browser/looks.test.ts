@@ -53,27 +53,30 @@ describe.each([
   });
   afterAll(() => page.context().close());
 
-  test.each(VIEWS)('$name has no layout faults or accessibility violations', async (view) => {
-    await show(page, scenes, view);
-    // The themes differ in colours only, so the dark one is checked for contrast, and only on the
-    // desktop, since the devices have the same colours.
-    const isChecked = !view.isAlike && device === 'desktop';
-    const hasDark = isChecked || isFull || folder !== undefined;
-    const themes = hasDark ? (['light', 'dark'] as const) : (['light'] as const);
-    for (const theme of themes) {
-      if (theme === 'dark') await useTheme(page, theme);
-      if (folder !== undefined) {
-        const path = join(folder, `${view.name}-${device}-${theme}.png`);
-        await page.screenshot({ path, fullPage: true });
+  test.each(VIEWS)(
+    'the view $name has no layout faults or accessibility violations',
+    async (view) => {
+      await show(page, scenes, view);
+      // The themes differ in colours only, so the dark one is checked for contrast, and only on the
+      // desktop, since the devices have the same colours.
+      const isChecked = !view.isAlike && device === 'desktop';
+      const hasDark = isChecked || isFull || folder !== undefined;
+      const themes = hasDark ? (['light', 'dark'] as const) : (['light'] as const);
+      for (const theme of themes) {
+        if (theme === 'dark') await useTheme(page, theme);
+        if (folder !== undefined) {
+          const path = join(folder, `${view.name}-${device}-${theme}.png`);
+          await page.screenshot({ path, fullPage: true });
+        }
+        expect(await faultsOf(page), theme).toEqual(NO_FAULTS);
+        if (device === 'phone' && !['sign-in', 'find'].includes(view.name)) {
+          const { height } = (await page.locator('header').boundingBox())!;
+          expect(height, 'the header is one row').toBeLessThan(60);
+        }
+        const rules = theme === 'light' ? rulesOf(device, view) : { only: CONTRAST };
+        expect(await barriersIn(page, rules), theme).toEqual([]);
       }
-      expect(await faultsOf(page), theme).toEqual(NO_FAULTS);
-      if (device === 'phone' && !['sign-in', 'find'].includes(view.name)) {
-        const { height } = (await page.locator('header').boundingBox())!;
-        expect(height, 'the header is one row').toBeLessThan(60);
-      }
-      const rules = theme === 'light' ? rulesOf(device, view) : { only: CONTRAST };
-      expect(await barriersIn(page, rules), theme).toEqual([]);
-    }
-    if (themes.length > 1) await useTheme(page, 'light');
-  });
+      if (themes.length > 1) await useTheme(page, 'light');
+    },
+  );
 });

@@ -56,7 +56,7 @@ describe('the overview', () => {
   });
   afterAll(() => page.context().close());
 
-  test('the chart moves every second', async () => {
+  test('the chart of the overview is redrawn with each new second', async () => {
     const before = await picture(chartOf(page).locator('canvas'));
     const label = await chartOf(page).getAttribute('aria-label');
     const time = await page.locator('.legend-time').textContent();
@@ -69,7 +69,7 @@ describe('the overview', () => {
     expect(await chartOf(page).locator('canvas').count()).toBe(1);
   });
 
-  test('the chart table has the series of the service', async () => {
+  test('the chart of the overview as a table has the series of the service', async () => {
     await page.getByText('As a table', { exact: true }).click();
     const rows = await cellsOf(page.getByRole('table', { name: /^Calls per second/ }));
     const known = await remembered(running);
@@ -88,7 +88,7 @@ describe('the overview', () => {
     }).not.toBe(before);
   });
 
-  test('the policy table has the average rates of the last five seconds', async () => {
+  test('the policy table of the overview has average rates of the last five seconds', async () => {
     const { time, rows } = await policiesOf(page);
     const since = timeText((await running.get('/v1/series')).json.sinceMs);
     expect(rows.map(({ Policy }) => nameIn(Policy)).sort()).toEqual(NAMES);
@@ -109,7 +109,7 @@ describe('the overview', () => {
     }
   });
 
-  test('the counters equal the decisions that the clients received', async () => {
+  test('the counters of the overview equal the decisions that clients received', async () => {
     await load.rest();
     const counters = page.getByRole('list', { name: 'Current calls per second' });
     const totals = () =>
@@ -128,7 +128,7 @@ describe('the overview', () => {
     load.start();
   });
 
-  test('range and sort order survive a reload', async () => {
+  test('time range and sort order of the overview survive a reload', async () => {
     await page.getByRole('button', { name: '1 min', exact: true }).click();
     await page.getByRole('button', { name: 'Policy' }).click();
     expect(page.url()).toMatch(/#\/overview\?range=1&sort=name$/);
@@ -148,7 +148,7 @@ describe('the overview', () => {
     expect(await head.getAttribute('aria-sort')).toBe('descending');
   });
 
-  test('a policy links to its page, and Back returns', async () => {
+  test('a policy in the overview links to its page, and Back returns to the overview', async () => {
     await page.getByRole('link', { name: 'perMinute', exact: true }).click();
     await page.getByRole('heading', { level: 1, name: 'perMinute' }).waitFor();
     expect(await page.title()).toBe('perMinute · Sluice');
@@ -157,7 +157,7 @@ describe('the overview', () => {
     expect(page.url()).toMatch(/sort=-name$/);
   });
 
-  test('the overview reports no errors', () => {
+  test('the browser reports no errors on the overview', () => {
     expect(problems).toEqual([]);
   });
 });
@@ -209,7 +209,7 @@ describe('a lost connection', () => {
     await page.goBack();
   });
 
-  test('the connection is restored automatically, and missed seconds are loaded', async () => {
+  test('a lost connection is restored automatically, and missed seconds are loaded', async () => {
     const lost = (await secondsOf(page))[0][0];
     /** By position, since times wrap at midnight. */
     const since = async () => {

@@ -45,7 +45,7 @@ const row = (key: string) =>
   page.getByRole('region', { name: 'Overrides' }).getByRole('row').filter({ hasText: key });
 
 describe('charts of a policy', () => {
-  test('the chart moves, and its table has the series of the service', async () => {
+  test('the chart of a policy moves, and its table has the series of the service', async () => {
     const canvas = page.getByRole('img', { name: /^Calls per second/ }).locator('canvas');
     const before = await picture(canvas);
     expect(before.colours).toBeGreaterThan(3);
@@ -63,7 +63,7 @@ describe('charts of a policy', () => {
     expect(sum(rows.map(([, , denied]) => Number(denied)))).toBeGreaterThan(0);
   });
 
-  test('the heat strip is drawn, and its table has the same numbers', async () => {
+  test('the heat strip of a policy is drawn, and its table has full keys and denials', async () => {
     const strip = page.getByRole('img', { name: /^perMinute: the fullest key last used 100%/ });
     expect((await picture(strip)).colours).toBeGreaterThan(1);
     await page.getByText('Fullest key as a table').click();
@@ -79,7 +79,7 @@ describe('charts of a policy', () => {
   });
 
   test.each(['denied', 'allowed'] as const)(
-    'the top keys by %s are those of the service',
+    'the top keys by %s calls on a policy page are those that the service reports',
     async (by) => {
       await load.stop();
       const title = by === 'denied' ? 'Top keys by denials' : 'Top keys by admissions';
@@ -98,7 +98,7 @@ describe('charts of a policy', () => {
 });
 
 describe('an override', () => {
-  test('an override takes effect with the next call', async () => {
+  test('an override added on a policy page applies to the next call', async () => {
     expect((await check('perMinute', 'ada')).limit).toBe(5);
     await page.getByRole('button', { name: 'Add override' }).click();
     await submitDialog(page, 'Add', async (dialog) => {
@@ -112,7 +112,7 @@ describe('an override', () => {
     expect(await noticeOf(page).textContent()).toContain('Override for ada saved.');
   });
 
-  test('an override can be edited', async () => {
+  test('an override edited on a policy page applies to the next call', async () => {
     await page.getByRole('button', { name: 'Edit the override of ada' }).click();
     await submitDialog(page, 'Save', async (dialog) => {
       expect(await dialog.getByLabel('Limit').inputValue()).toBe('1');
@@ -122,14 +122,14 @@ describe('an override', () => {
     expect(await check('perMinute', 'ada')).toMatchObject({ allowed: true, limit: 100 });
   });
 
-  test('an override can be removed', async () => {
+  test('an override removed on a policy page does not apply to the next call', async () => {
     await page.getByRole('button', { name: 'Remove the override of ada' }).click();
     await submitDialog(page, 'Remove');
     expect(await check('perMinute', 'ada')).toMatchObject({ limit: 5 });
     await eventually(() => row('ada').count()).toBe(0);
   });
 
-  test('an override with a pattern applies to all matching keys', async () => {
+  test('an override with a pattern applies only to matching keys', async () => {
     await page.getByRole('button', { name: 'Add override' }).click();
     await submitDialog(page, 'Add', async (dialog) => {
       await dialog.getByLabel('Key or pattern').fill('team:*');
@@ -164,7 +164,7 @@ describe('an override', () => {
     },
   );
 
-  test('the override dialog can be opened again while it closes', async () => {
+  test('a click on Add override while its dialog closes opens the dialog again', async () => {
     const opener = page.getByRole('button', { name: 'Add override' });
     await opener.click();
     const dialog = page.getByRole('dialog');
@@ -178,7 +178,7 @@ describe('an override', () => {
     await eventually(() => page.locator('dialog').count()).toBe(0);
   });
 
-  test('an override that another client creates appears', async () => {
+  test('a policy page shows overrides that another client adds and removes', async () => {
     await running.post('/v1/overrides', { policy: 'perMinute', key: 'eve', limit: 3 });
     await row('eve').waitFor();
     await running.request('DELETE', '/v1/overrides/perMinute/eve');
@@ -192,7 +192,7 @@ describe('a shadow policy', () => {
     return json.shadow === undefined;
   };
 
-  test('a policy can be enforced, put in shadow mode and reset to the files', async () => {
+  test('a policy can be enforced, put in shadow mode and reset to its file setting', async () => {
     await go(page, '#/policy/shadowed');
     await page.getByText(/If enforced, .*keys? would have been denied/).waitFor();
     expect(await enforced()).toBe(false);
@@ -211,7 +211,7 @@ describe('a shadow policy', () => {
     });
   });
 
-  test('a shadow policy shows the number of denials that the service counts', async () => {
+  test('the page of a shadow policy shows the number of denials of the service', async () => {
     await load.stop();
     const { json } = await running.get('/v1/top?policy=shadowed&by=denied&count=200');
     const summary = () => page.getByText(/If enforced,/).textContent();
@@ -225,7 +225,7 @@ describe('a shadow policy', () => {
 
 describe('the search field in the header', () => {
   test.each(['#/overview', '#/policy/shadowed', '#/key/perMinute/bob', '#/denials', '#/lab'])(
-    'a key is found from %s',
+    'the search field on %s opens the page of a key',
     async (hash) => {
       await go(page, hash);
       await page.getByLabel('Policy of the key').selectOption('perMinute');
@@ -237,7 +237,7 @@ describe('the search field in the header', () => {
     },
   );
 
-  test('the policy of the page is preselected', async () => {
+  test('the search field preselects the policy of the page', async () => {
     const selected = () => page.getByLabel('Policy of the key').inputValue();
     for (const name of ['shadowed', 'perMinute']) {
       await go(page, `#/policy/${name}`);
@@ -263,7 +263,7 @@ describe('the search field in the header', () => {
   });
 });
 
-test('the link to Grafana has the configured address', async () => {
+test('the dashboard links to the configured address of Grafana', async () => {
   for (const hash of ['#/overview', '#/policy/perMinute']) {
     await go(page, hash);
     const link = page.getByRole('link', { name: 'Grafana' });
@@ -273,14 +273,14 @@ test('the link to Grafana has the configured address', async () => {
   }
 });
 
-test('a policy is shown by minute over 24 hours', async () => {
+test('a policy page with a range of 24 hours has charts by minute', async () => {
   await go(page, '#/policy/perMinute?range=1440');
   await page.getByRole('heading', { level: 2, name: 'Calls per minute' }).waitFor();
   await page.getByRole('img', { name: /^Calls per minute over the last 24 hours/ }).waitFor();
   await page.getByRole('img', { name: /^perMinute: / }).waitFor();
 });
 
-test('the time range survives a reload', async () => {
+test('the time range of a policy page survives a reload', async () => {
   await go(page, '#/policy/perMinute');
   await page.getByRole('button', { name: '10 min', exact: true }).click();
   expect(page.url()).toMatch(/#\/policy\/perMinute\?range=10$/);
@@ -290,13 +290,13 @@ test('the time range survives a reload', async () => {
   expect(await button.getAttribute('aria-pressed')).toBe('true');
 });
 
-test('an unknown policy lists the existing ones', async () => {
+test('the page of an unknown policy lists the existing policies', async () => {
   await go(page, '#/policy/nothing');
   await page.getByRole('heading', { level: 1, name: 'Unknown policy “nothing”' }).waitFor();
   await page.getByRole('link', { name: 'perMinute' }).click();
   await page.getByRole('heading', { level: 1, name: 'perMinute' }).waitFor();
 });
 
-test('the page of a policy reports no errors except rejected input', () => {
+test('the browser reports no errors on policy pages, except for rejected input', () => {
   expect(problems.filter((problem) => !problem.includes('400 (Bad Request)'))).toEqual([]);
 });

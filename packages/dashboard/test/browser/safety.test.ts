@@ -110,7 +110,7 @@ describe('keys with markup', () => {
     expect(await planted()).toEqual([]);
   });
 
-  test.each(HOSTILE)('the page of a key shows markup as text: %j', async (key) => {
+  test.each(HOSTILE)('the page of the key %j shows its markup as text', async (key) => {
     await go(page, keyAddress(key));
     await eventually(() => page.locator('h1').textContent()).toBe(visible(key));
     await page.getByText(/of 1$/).first().waitFor();
@@ -119,7 +119,7 @@ describe('keys with markup', () => {
   });
 
   test.each(HOSTILE.slice(0, isFull ? 3 : 1))(
-    'dialogs and notices show a key with markup as text: %j',
+    'dialogs and notices show the markup of the key %j as text',
     async (key) => {
       await go(page, keyAddress(key));
       await eventually(() => page.locator('h1').textContent()).toBe(key);
@@ -156,7 +156,7 @@ describe('keys with markup', () => {
   });
 
   test.each(['#/policy/', '#/key/few/', '#/key/'])(
-    'an unknown address with markup is shown as text: %s',
+    'an unknown name with markup after %s in the address is shown as text',
     async (start) => {
       for (const name of [HOSTILE[0], NAME]) {
         await go(page, start + encodeURIComponent(name));
@@ -166,7 +166,7 @@ describe('keys with markup', () => {
     },
   );
 
-  test('keys with markup cause no console errors', () => {
+  test('the browser reports no errors for keys with markup', () => {
     expect(problems.filter((problem) => !problem.includes('404 (Not Found)'))).toEqual([]);
   });
 });
@@ -232,7 +232,7 @@ describe('the Content-Security-Policy', () => {
     await other.context().close();
   });
 
-  test('no page violates the Content-Security-Policy or contacts another host', async () => {
+  test('no page violates the CSP, contacts other hosts or stores more than the theme', async () => {
     const { page: own, problems: reported } = await visit(browser(), running.url);
     await isLive(own);
     for (const hash of ['#/overview', '#/policy/few', '#/key/few/..', '#/denials', '#/lab']) {

@@ -96,7 +96,7 @@ describe('signing in', () => {
   });
   afterAll(() => page.context().close());
 
-  test('a wrong token shows an error and no data', async () => {
+  test('signing in with a wrong token shows an error and no data', async () => {
     await signIn(page, WRONG);
     await page.getByText('This is not the admin token.').waitFor();
     expect(await page.getByLabel('Admin token').getAttribute('aria-invalid')).toBe('true');
@@ -166,7 +166,7 @@ describe('signing in', () => {
     await page.getByLabel('Admin token').waitFor();
   });
 
-  test('signing in reports no errors except the wrong token', () => {
+  test('the browser reports no errors while signing in, except for the wrong token', () => {
     expect(visited.problems.filter((problem) => !problem.includes('401 (Unauthorized)'))).toEqual(
       [],
     );
@@ -192,7 +192,7 @@ describe('a session', () => {
       .addCookies([{ name: 'sluice_session', value, url, httpOnly: true, sameSite: 'Strict' }]);
   }
 
-  test('an expired session shows the sign-in form, then the same page again', async () => {
+  test('after a session expires, signing in again shows the same page', async () => {
     await signedIn(3000);
     await page.goto(`${url}/dashboard/#/denials?policy=few`);
     await page.getByRole('heading', { level: 1, name: 'Recent denials' }).waitFor();
@@ -219,7 +219,7 @@ describe('a session', () => {
     await page.getByRole('heading', { level: 1, name: 'ada' }).waitFor();
   });
 
-  test('every address requires a session', async () => {
+  test('without a session, every address shows the sign-in form', async () => {
     await page.goto(`${url}/dashboard/`);
     await page.getByLabel('Admin token').waitFor();
     await go(page, '#/key/few/ada');

@@ -62,24 +62,27 @@ test('the overview shows the denials of limits of 0', async () => {
 test.each([
   ['never', 'All calls are denied', '1 key denied since'],
   ['quiet', 'no call is denied', '1 key would have been denied since'],
-])('the page of shop.%s lists its denials and offers no change', async (key, mode, summary) => {
-  const name = `shop.${key}`;
-  await go(page, `#/policy/${name}`);
-  await page.getByRole('heading', { level: 1, name }).waitFor();
-  const top = page.getByRole('table', { name: /^Top keys by/ });
-  await eventually(() => cellsOf(top)).toEqual([[`${key}:ada`, String(sent[key]), '100%']]);
-  const text = await textOf();
-  expect(text).toContain(mode);
-  expect(text).toContain(summary);
-  expect(text).toContain('can be changed only in the configuration files');
-  // The service rejects checks, overrides and a shadow mode for these policies.
-  expect(text).not.toMatch(/curl|Inspect key|Add override|Algorithm/);
-  const modeCard = page.locator('section[aria-labelledby=shadow-title]');
-  expect(await modeCard.getByRole('button').count()).toBe(0);
-  await expectNumbers();
-});
+])(
+  'the page of the policy shop.%s lists its denials and offers no change',
+  async (key, mode, summary) => {
+    const name = `shop.${key}`;
+    await go(page, `#/policy/${name}`);
+    await page.getByRole('heading', { level: 1, name }).waitFor();
+    const top = page.getByRole('table', { name: /^Top keys by/ });
+    await eventually(() => cellsOf(top)).toEqual([[`${key}:ada`, String(sent[key]), '100%']]);
+    const text = await textOf();
+    expect(text).toContain(mode);
+    expect(text).toContain(summary);
+    expect(text).toContain('can be changed only in the configuration files');
+    // The service rejects checks, overrides and a shadow mode for these policies.
+    expect(text).not.toMatch(/curl|Inspect key|Add override|Algorithm/);
+    const modeCard = page.locator('section[aria-labelledby=shadow-title]');
+    expect(await modeCard.getByRole('button').count()).toBe(0);
+    await expectNumbers();
+  },
+);
 
-test('the page of a key of a limit of 0 explains that there is no state', async () => {
+test('the page of a key with a limit of 0 states that no state is stored', async () => {
   await go(page, '#/policy/shop.never');
   await page.getByRole('link', { name: 'never:ada' }).click();
   await page
@@ -97,6 +100,6 @@ test('recent denials by a limit of 0 state the reason and no time to retry', asy
   expect(await table.textContent()).not.toMatch(/retry in/);
 });
 
-test('no page of a limit of 0 reports an error', () => {
+test('the browser reports no errors on pages of limits of 0', () => {
   expect(problems).toEqual([]);
 });

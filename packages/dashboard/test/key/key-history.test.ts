@@ -23,7 +23,7 @@ function historyOf(...reports: readonly Partial<KeyReport>[]): KeyHistory {
 const entry = (atMs: number, cost = 1) => ({ atMs, cost });
 
 describe('the history of a log', () => {
-  test('entries that have left the window are kept', () => {
+  test('the history of a log keeps entries that have left the window', () => {
     const { entries } = historyOf(
       { atMs: 5100, entries: [entry(5000), entry(5100)] },
       { atMs: 6050, entries: [entry(5100), entry(6000)] },
@@ -31,7 +31,7 @@ describe('the history of a log', () => {
     expect(entries).toEqual([entry(5000), entry(5100), entry(6000)]);
   });
 
-  test('the cost of an entry is updated', () => {
+  test('the history of a log updates the cost of an entry', () => {
     const { entries } = historyOf(
       { atMs: 5100, entries: [entry(5000, 1)] },
       { atMs: 5200, entries: [entry(5000, 4)] },
@@ -39,7 +39,7 @@ describe('the history of a log', () => {
     expect(entries).toEqual([entry(5000, 4)]);
   });
 
-  test('a reset removes entries in the window and keeps earlier ones', () => {
+  test('a reset removes log entries in the window and keeps earlier ones', () => {
     const { entries } = historyOf(
       { atMs: 5100, entries: [entry(4500), entry(5100)] },
       { atMs: 5600, entries: [], held: false },
@@ -47,7 +47,7 @@ describe('the history of a log', () => {
     expect(entries).toEqual([entry(4500)]);
   });
 
-  test('entries older than those listed are kept', () => {
+  test('the history of a log keeps entries that a truncated report omits', () => {
     const { entries } = historyOf(
       { atMs: 5100, entries: [entry(5000), entry(5050)] },
       { atMs: 5200, entries: [entry(5050), entry(5150)], entryCount: 3 },
@@ -55,7 +55,7 @@ describe('the history of a log', () => {
     expect(entries).toEqual([entry(5000), entry(5050), entry(5150)]);
   });
 
-  test('entries older than the drawing are deleted', () => {
+  test('the history of a log deletes entries older than the drawing', () => {
     const { entries } = historyOf(
       { atMs: 5000, entries: [entry(5000)] },
       { atMs: 9000, entries: [entry(9000)] },
@@ -63,7 +63,7 @@ describe('the history of a log', () => {
     expect(entries).toEqual([entry(9000)]);
   });
 
-  test('a history has at most 6000 entries', () => {
+  test('the history of a log has at most 6000 entries', () => {
     const history = new KeyHistory();
     for (let second = 0; second < 20; second++) {
       const entries = Array.from({ length: 1000 }, (_, at) => entry(second * 1000 + at));
@@ -82,7 +82,7 @@ describe('the history of clock-aligned windows', () => {
   const fixed = { algorithm: 'fixed-window' } as const;
   const counter = { algorithm: 'sliding-counter' } as const;
 
-  test('the counts of past windows are kept', () => {
+  test('the history of a key keeps the counts of past fixed windows', () => {
     const { windows } = historyOf(
       { ...fixed, atMs: 5100, cells: [6000, 4, 0] },
       { ...fixed, atMs: 6100, cells: [7000, 2, 0] },
@@ -93,7 +93,7 @@ describe('the history of clock-aligned windows', () => {
     ]);
   });
 
-  test('admissions between two reports are recorded', () => {
+  test('the history of a key records admissions between two reports', () => {
     const { increases } = historyOf(
       { ...fixed, atMs: 5100, cells: [6000, 4, 0] },
       { ...fixed, atMs: 5900, cells: [6000, 7, 0] },
@@ -106,7 +106,7 @@ describe('the history of clock-aligned windows', () => {
     ]);
   });
 
-  test('a reset removes the current window', () => {
+  test('a reset removes the current fixed window and keeps past ones', () => {
     const { windows } = historyOf(
       { ...fixed, atMs: 5900, cells: [6000, 4, 0] },
       { ...fixed, atMs: 6100, cells: [7000, 2, 0] },
@@ -115,7 +115,7 @@ describe('the history of clock-aligned windows', () => {
     expect(windows).toEqual([{ startMs: 5000, cost: 4 }]);
   });
 
-  test('a sliding counter has the current and previous window', () => {
+  test('the history of a sliding counter has current and previous windows', () => {
     const { windows } = historyOf(
       { ...counter, atMs: 5100, cells: [7000, 4, 9] },
       { ...counter, atMs: 6100, cells: [8000, 1, 6] },
@@ -150,14 +150,14 @@ describe('the history of a token bucket', () => {
     expect(increases).toEqual([{ atMs: 5200, cost: 5, sinceMs: 5150 }]);
   });
 
-  test('a token bucket history is cleared by a reset, but not by refilling', () => {
+  test('the history of a token bucket is cleared by a reset, but not by refilling', () => {
     const charged = { ...bucket, atMs: 5100, cells: cells(5000, 4) };
     expect(historyOf(charged, { ...bucket, atMs: 5200, cells: [] }).charges).toEqual([]);
     expect(historyOf(charged, { ...bucket, atMs: 5700, cells: [] }).charges).toHaveLength(1);
   });
 });
 
-test('a change of the algorithm clears the history', () => {
+test('a change of the algorithm clears the history of a key', () => {
   const history = historyOf(
     { atMs: 5100, entries: [entry(5000)] },
     { atMs: 5200, algorithm: 'fixed-window', cells: [6000, 4, 0] },

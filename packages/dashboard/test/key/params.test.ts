@@ -42,7 +42,7 @@ describe('the usage between two reports', () => {
     },
   );
 
-  test('the usage is that of the report if not all entries are listed', () => {
+  test('the usage of a truncated log is that of the report, minus expired entries', () => {
     const entries = [{ atMs: START_MS + 50, cost: 2 }];
     const current = report({
       ...{ windowMs: 100, used: 10, entries, entryCount: 5, atMs: START_MS + 60 },
@@ -57,18 +57,18 @@ describe('the usage between two reports', () => {
 describe('the limit of a key', () => {
   const policy = { limit: 60, buckets: 15 } as PolicyDefinition;
 
-  test('the limit of a key is that of its policy', () => {
+  test('the limit of a key is that of the policy, and its capacity that of the report', () => {
     const current = report({ algorithm: 'token-bucket', limit: 100, windowMs: 30_000 });
     expect(paramsOf(current, policy)).toMatchObject({ capacity: 100, limit: 60, bucketMs: 2000 });
   });
 
-  test('an override replaces the limit and keeps the burst', () => {
+  test('an override replaces the limit of a key and keeps the burst', () => {
     const override = { policy: 'p', key: 'a', limit: 7, source: 'api' } as const;
     const current = report({ algorithm: 'token-bucket', limit: 100, override });
     expect(paramsOf(current, policy)).toMatchObject({ capacity: 100, limit: 7 });
   });
 
-  test('the limit is estimated from the report until the policy is loaded', () => {
+  test('until the policy is loaded, the limit of a key is the capacity in the report', () => {
     const current = report({ limit: 100, windowMs: 30 });
     expect(paramsOf(current, undefined)).toMatchObject({ capacity: 100, limit: 100, bucketMs: 1 });
   });

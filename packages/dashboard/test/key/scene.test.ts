@@ -56,7 +56,7 @@ describe('the scene of a log', () => {
     expect(cut.unlistedUntilMs).toBe(NOW_MS - 5000);
   });
 
-  test('a bucket counts whole while its last millisecond is in the window', () => {
+  test('sliding-buckets counts a whole bucket while its last millisecond is in the window', () => {
     const fields = { algorithm: 'sliding-buckets', entries: [] } as const;
     const policy = { buckets: 6 };
     const edges = [0, 998, 999, 1000].map(
@@ -68,7 +68,7 @@ describe('the scene of a log', () => {
 });
 
 describe('the scene of clock-aligned windows', () => {
-  test('a fixed window counts until its end', () => {
+  test('a fixed window is drawn as counting until its end', () => {
     const fields = { algorithm: 'fixed-window', cells: [NOW_MS + WINDOW_MS, 7, 0] } as const;
     const now = scene<BarScene>(fields, NOW_MS + 2000);
     expect(now.bars).toMatchObject([{ startMs: NOW_MS, cost: 7 }]);
@@ -79,7 +79,7 @@ describe('the scene of clock-aligned windows', () => {
     expect(next.bars).toEqual([{ startMs: NOW_MS, cost: 7 }]);
   });
 
-  test('the window of a counter slides over the previous one', () => {
+  test('the window of a sliding counter slides over the previous window', () => {
     const cells = [NOW_MS + 2 * WINDOW_MS, 3, 8];
     const { bars, window, solidFromMs } = scene<BarScene>(
       { algorithm: 'sliding-counter', cells },
@@ -93,7 +93,7 @@ describe('the scene of clock-aligned windows', () => {
     expect(solidFromMs).toBe(window!.fromMs);
   });
 
-  test('bars scale to a count above the limit', () => {
+  test('the bars of a fixed window scale to a count above the limit', () => {
     const cells = [NOW_MS + WINDOW_MS, 25, 0];
     expect(scene<BarScene>({ algorithm: 'fixed-window', cells }).top).toBe(25);
   });
@@ -115,7 +115,7 @@ describe('the scene of a token bucket', () => {
     ]);
   });
 
-  test('a full bucket is a constant line', () => {
+  test('the level of a full token bucket is drawn as a constant line', () => {
     const { points, level } = scene<LevelScene>({ ...fields, cells: [] });
     expect(level).toBe(10);
     expect(points.every(({ tokens }) => tokens === 10)).toBe(true);
@@ -123,12 +123,12 @@ describe('the scene of a token bucket', () => {
 });
 
 describe('pixel coordinates', () => {
-  test('pixel coordinates are linear in time', () => {
+  test('the pixel coordinates of a key page are linear in time', () => {
     const { x, perMs } = createScale({ fromMs: 1000, toMs: 3000 }, 500);
     expect([x(1000), x(2000), x(3000), perMs]).toEqual([0, 250, 500, 0.25]);
   });
 
-  test('ticks keep their path while the window slides', () => {
+  test('the path of log ticks is relative to the newest entry', () => {
     const entries = [
       { atMs: 1000, cost: 1 },
       { atMs: 2000, cost: 4 },
@@ -140,7 +140,7 @@ describe('pixel coordinates', () => {
     expect(buckets.match(/z/g)).toHaveLength(2);
   });
 
-  test('positive values have a minimum height', () => {
+  test('positive values are drawn with a minimum height', () => {
     expect([heightOf(0, 10), heightOf(1, 1000, 5), heightOf(30, 10)]).toEqual([0, 5, 132]);
   });
 });

@@ -38,11 +38,11 @@ describe('lab settings in the address', () => {
     ['a drawing', { traffic: 'drawn', slots: slots(0, 0, 0, 5, 5, 12, 0, 0, 1) }],
     ['an empty drawing', { traffic: 'drawn' }],
     ['a full drawing', { traffic: 'drawn', slots: slots(...new Array(SLOTS).fill(500)) }],
-  ])('round-trip: %s', (_, changes) => {
+  ])('lab settings with %s round-trip through the address', (_, changes) => {
     expect(roundTrip(changes)).toEqual({ ...DEFAULTS, slots: slots(), ...changes });
   });
 
-  test('the address keeps typed calls to the millisecond', () => {
+  test('the address of the lab keeps typed calls to the millisecond', () => {
     const startMs = 1_745_000_000_123;
     const typed = [
       ...Array.from({ length: 50 }, () => ({ atMs: startMs, cost: 1 })),
@@ -55,7 +55,7 @@ describe('lab settings in the address', () => {
     expect(formatLabQuery({ ...DEFAULTS, ...changes }).times).toBe('0*50_0.2_1.2_86399999.100');
   });
 
-  test('the address is short for bursts, and can exceed the maximum length', () => {
+  test('the address of the lab is short for bursts and too long for 2000 different calls', () => {
     const burst = (atMs: number) => Array.from({ length: 50 }, () => ({ atMs, cost: 1 }));
     const { startMs } = DEFAULTS;
     const typed = [...burst(startMs + 9000), ...burst(startMs + 11_000)];
@@ -67,7 +67,7 @@ describe('lab settings in the address', () => {
     expect(queryLength(long)).toBeGreaterThan(MAX_QUERY_LENGTH);
   });
 
-  test('the address needs no escaping', () => {
+  test('the address of drawn traffic needs no escaping', () => {
     const changes = { traffic: 'drawn', slots: slots(3, 3, 3, 1), limit: 7 } as const;
     const hash = routeText({
       page: 'lab',
@@ -108,7 +108,7 @@ describe('invalid lab settings', () => {
     ['times', '1*2001'],
     ['times', '0*999999_0*999999'],
     ['times', '<script>'],
-  ])('%s=%s falls back to the default with a notice', (name, text) => {
+  ])('the lab setting %s=%s falls back to the default with a notice', (name, text) => {
     const { settings, notices } = parseLabQuery({ [name]: text });
     expect(settings).toEqual({ ...DEFAULTS, slots: slots() });
     expect(notices).toHaveLength(1);
@@ -116,14 +116,14 @@ describe('invalid lab settings', () => {
     expect(notices[0]).toContain(`got \`${text.slice(0, 40)}\``);
   });
 
-  test('invalid settings leave other settings in effect', () => {
+  test('an invalid lab setting leaves other settings in effect', () => {
     const { settings, notices } = parseLabQuery({ limit: 'x', window: '1m', drawn: '' });
     expect(settings.windowMs).toBe(60_000);
     expect(notices).toHaveLength(1);
   });
 });
 
-test('durations use the largest unit, and parse with spaces and min', () => {
+test('durations are written in the largest unit and parsed with spaces and long units', () => {
   const codes = [1, 997, 1000, 90_000, 60_000, 3_600_000, 86_400_000].map(durationCode);
   expect(codes).toEqual(['1ms', '997ms', '1s', '90s', '1m', '1h', '1d']);
   expect(codes.map(parseDuration)).toEqual([1, 997, 1000, 90_000, 60_000, 3_600_000, 86_400_000]);

@@ -29,7 +29,7 @@ describe('the default settings', () => {
     }
   });
 
-  test('a fixed window admits twice the limit by default, a sliding log the limit', () => {
+  test('of the default traffic, a fixed window admits twice the limit, a sliding log once', () => {
     const fixed = laneOf(result, 'fixed-window');
     expect([fixed.admitted, fixed.denied, fixed.fullest]).toMatchObject([
       ...[100, 0],
@@ -52,24 +52,27 @@ describe('a lab run', () => {
     ({ policies, steps }) => policies.length === 1 && steps.every(({ op }) => op === 'check'),
   );
 
-  test.each(plain)('a lab run decides the vector $name', ({ policies: [policy], steps }) => {
-    if ('leaseMs' in policy) throw new TypeError('Expected a policy with a window');
-    const times = steps.map(({ at, cost }, step) => {
-      const sinceMs = step === 0 ? 0 : at - steps[step - 1].at;
-      return `${sinceMs}.${cost}`;
-    });
-    const { settings, notices } = parseLabQuery({
-      ...{ traffic: 'typed', start: String(steps[0].at), times: times.join('_') },
-      ...{ limit: String(policy.limit), window: `${policy.windowMs}ms` },
-    });
-    expect(notices).toEqual([]);
-    const { decisions } = laneOf(run(settings), policy.algorithm!);
-    const expected = steps.map(({ expect: result }) => {
-      const { allowed, remaining, retryAfterMs } = result!;
-      return { allowed, remaining, retryAfterMs };
-    });
-    expect(decisions).toEqual(expected);
-  });
+  test.each(plain)(
+    'a lab run makes the decisions of the vector $name',
+    ({ policies: [policy], steps }) => {
+      if ('leaseMs' in policy) throw new TypeError('Expected a policy with a window');
+      const times = steps.map(({ at, cost }, step) => {
+        const sinceMs = step === 0 ? 0 : at - steps[step - 1].at;
+        return `${sinceMs}.${cost}`;
+      });
+      const { settings, notices } = parseLabQuery({
+        ...{ traffic: 'typed', start: String(steps[0].at), times: times.join('_') },
+        ...{ limit: String(policy.limit), window: `${policy.windowMs}ms` },
+      });
+      expect(notices).toEqual([]);
+      const { decisions } = laneOf(run(settings), policy.algorithm!);
+      const expected = steps.map(({ expect: result }) => {
+        const { allowed, remaining, retryAfterMs } = result!;
+        return { allowed, remaining, retryAfterMs };
+      });
+      expect(decisions).toEqual(expected);
+    },
+  );
 
   test.each(['steady', 'bursts', 'flash-crowd', 'abuser', 'adversary'] as const)(
     'a lab run of %s traffic has the numbers of `sluice compare`',
@@ -91,7 +94,7 @@ describe('a lab run', () => {
     },
   );
 
-  test('sampling usage does not change decisions', () => {
+  test('the sampled usage of a lab run stays within capacity and matches the decisions', () => {
     const { lanes, traffic } = run({ traffic: 'steady', windows: 3 });
     for (const { used, capacity, decisions } of lanes) {
       const times = used.map(({ atMs }) => atMs);
@@ -104,7 +107,7 @@ describe('a lab run', () => {
     }
   });
 
-  test('a cost above the capacity is denied with an infinite wait', () => {
+  test('a lab run denies a cost above the capacity with an infinite wait', () => {
     const typed = [{ atMs: DEFAULTS.startMs, cost: 51 }];
     const { lanes } = run({ traffic: 'typed', typed, burst: 60 });
     const first = Object.fromEntries(lanes.map((lane) => [lane.algorithm, lane.decisions[0]]));
@@ -114,13 +117,13 @@ describe('a lab run', () => {
     expect(first['token-bucket']).toEqual({ allowed: true, remaining: 9, retryAfterMs: 0 });
   });
 
-  test('a run without calls has no decisions', () => {
+  test('a lab run without calls has no decisions', () => {
     for (const { decisions, fullest, admitted } of run({ traffic: 'typed' }).lanes) {
       expect([decisions, fullest, admitted]).toEqual([[], undefined, 0]);
     }
   });
 
-  test('selected algorithms are compared with the exact log', () => {
+  test('a lab run compares with the exact log even if sliding-log is not selected', () => {
     const { lanes } = run({ algorithms: ['fixed-window'] });
     expect(lanes.map(({ algorithm, falseAdmits }) => [algorithm, falseAdmits])).toEqual([
       ['fixed-window', 50],
@@ -130,7 +133,7 @@ describe('a lab run', () => {
 });
 
 describe('lab traffic', () => {
-  test('lab traffic depends on the seed', () => {
+  test('lab traffic is equal for equal seeds and differs for other seeds', () => {
     const timesOf = (seed: number) => buildTraffic({ ...DEFAULTS, traffic: 'steady', seed }).calls;
     expect(timesOf(3)).toEqual(timesOf(3));
     expect(timesOf(3)).not.toEqual(timesOf(4));
@@ -151,7 +154,7 @@ describe('lab traffic', () => {
     }
   });
 
-  test('an adversary gets 99 of limit 50 through a sliding counter', () => {
+  test('an adversary gets 99 calls in a window through a sliding counter of limit 50', () => {
     const counter = laneOf(run({ traffic: 'adversary' }), 'sliding-counter');
     expect(counter.fullest?.count).toBe(99);
     expect(counter.denied).toBe(0);
@@ -163,7 +166,7 @@ describe('lab traffic', () => {
     expect(callsPerSlot(traffic, 500)).toEqual(slots);
   });
 
-  test('lab traffic is cut to the maximum, and the omitted calls are reported', () => {
+  test('lab traffic is cut to 2000 calls, and the number of omitted calls is reported', () => {
     const slots = new Array<number>(60).fill(100);
     const { calls, omitted } = buildTraffic({ ...DEFAULTS, traffic: 'drawn', slots });
     expect([calls.length, omitted]).toEqual([MAX_CALLS, 6000 - MAX_CALLS]);
@@ -171,7 +174,7 @@ describe('lab traffic', () => {
     expect(buildTraffic(many).calls).toHaveLength(MAX_CALLS);
   });
 
-  test('lab traffic can be generated at the bounds of all settings', () => {
+  test('the lab runs all algorithms at the bounds of all settings', () => {
     for (const windowMs of [1, 30 * 86_400_000]) {
       const settings = { limit: 1_000_000, windowMs, burst: 1_000_000, buckets: 10_000 };
       const { lanes } = run({ ...settings, traffic: 'steady', calls: 20, cost: 1_000_000 });

@@ -22,7 +22,7 @@ const decided = (...allowed: readonly boolean[]) => ({
 const scale = timeScale({ calls: [], startMs: 0, endMs: 100, omitted: 0 }, 300);
 
 describe('the admitted cost per window', () => {
-  test('the admitted cost includes a call for the length of the window', () => {
+  test('the admitted cost per window includes each call until the window has passed', () => {
     const calls = [call(0, 2), call(10), call(10, 5), call(50, 3)];
     const steps = admittedSteps(calls, decided(true, true, false, true), 'a', 50);
     expect(steps).toEqual([
@@ -37,12 +37,12 @@ describe('the admitted cost per window', () => {
     ]);
   });
 
-  test('the admitted cost is that of one client', () => {
+  test('the admitted cost per window counts only the calls of one client', () => {
     const calls = [call(0, 2, 'a'), call(0, 7, 'b')];
     expect(admittedSteps(calls, decided(true, true), 'b', 50)[0]).toEqual({ atMs: 0, cost: 7 });
   });
 
-  test('the admitted cost has the maximum that the run reports', () => {
+  test('the maximum admitted cost per window is the one that the lab run reports', () => {
     for (const traffic of ['boundary', 'steady', 'bursts', 'adversary'] as const) {
       const settings = { ...DEFAULTS, traffic, calls: 400, windows: 4 };
       const result = runLab(settings, buildTraffic(settings));
@@ -55,21 +55,21 @@ describe('the admitted cost per window', () => {
     }
   });
 
-  test('the admitted cost is drawn as a closed area', () => {
+  test('the admitted cost per window is drawn as a closed area', () => {
     expect(areaPath([{ atMs: 50, cost: 10 }], 10, scale)).toBe('M0 66H150V8H300V66Z');
     expect(areaPath([], 10, scale)).toBe('');
   });
 });
 
 describe('columns of calls', () => {
-  test('columns rise for admitted calls and hang for denied ones', () => {
+  test('admitted calls are drawn as columns above the baseline, denied calls below it', () => {
     const calls = [call(0), call(50, 4)];
     const { admitted, denied } = callColumns(calls, decided(true, false).decisions, 4, scale);
     expect(admitted).toBe(`M1 ${CALLS_BASELINE}v-5`);
     expect(denied).toBe(`M151 ${CALLS_BASELINE}v14`);
   });
 
-  test('calls within three pixels are one column', () => {
+  test('calls within three pixels are drawn as one column', () => {
     const calls = Array.from({ length: 10 }, () => call(20));
     const { admitted } = callColumns(
       calls,
@@ -80,14 +80,14 @@ describe('columns of calls', () => {
     expect(admitted).toBe(`M61 ${CALLS_BASELINE}v-20`);
   });
 
-  test('nearestCall finds the call at a position', () => {
+  test('nearestCall returns the call nearest to a position, or undefined without calls', () => {
     const calls = [call(10), call(20), call(20), call(90)];
     expect([0, 44, 46, 299].map((at) => nearestCall(calls, at, scale))).toEqual([0, 0, 1, 3]);
     expect(nearestCall([], 5, scale)).toBeUndefined();
   });
 });
 
-test('the axis has round times at least 70 pixels apart', () => {
+test('the time axis of the lab has round times at least 70 pixels apart', () => {
   const steps = (endMs: number) =>
     axisSteps(timeScale({ calls: [], startMs: 0, endMs, omitted: 0 }, 700), 70);
   expect(steps(20_000)).toEqual([
@@ -99,18 +99,18 @@ test('the axis has round times at least 70 pixels apart', () => {
 });
 
 describe('drawing in the strip', () => {
-  test('drawing sets all slots between two points', () => {
+  test('drawing a line sets all slots between its two ends', () => {
     const drawn = withLine([9, 9, 9, 9, 9, 9], { slot: 4, count: 0 }, { slot: 1, count: 6 });
     expect(drawn).toEqual([9, 6, 4, 2, 0, 9]);
     expect(withLine([1, 2], { slot: 1, count: 5 }, { slot: 1, count: 7 })).toEqual([1, 7]);
   });
 
-  test('the strip reaches at least the limit, at most 500', () => {
+  test('the strip for drawing reaches the limit or the highest slot, from 10 to 500', () => {
     expect([stripTop([0], 3), stripTop([0, 70], 50), stripTop([0], 9999)]).toEqual([10, 70, 500]);
   });
 });
 
-test('times, multiples and decisions have a text', () => {
+test('times, multiples of the limit and decisions are formatted as text', () => {
   expect([0, 9912, 60_000, 3_723_004].map(sinceText)).toEqual([
     ...['+0.000 s', '+9.912 s', '+1:00.000', '+1:02:03.004'],
   ]);
