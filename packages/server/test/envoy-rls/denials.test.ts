@@ -117,8 +117,8 @@ const DENIALS: readonly Denial[] = [
   },
 ];
 
-describe.each(DENIALS)('denial by $title', ({ deny, policy, key, isForever, fields }) => {
-  test('a denial is counted once and listed in the top keys', async () => {
+describe.each(DENIALS)('denial by $title', ({ title, deny, policy, key, isForever, fields }) => {
+  test(`a denial by ${title} is counted once and listed in the top keys`, async () => {
     const user = name();
     const before = await decisions(policy, 'denied');
     expect((await deny(user)).overall_code).toBe(OVER);
@@ -126,7 +126,7 @@ describe.each(DENIALS)('denial by $title', ({ deny, policy, key, isForever, fiel
     expect(await topKeys(policy)).toContain(key(user));
   });
 
-  test('a denial is logged, with the wait if it is finite', async () => {
+  test(`a denial by ${title} is logged, with the wait if it is finite`, async () => {
     const user = name();
     await deny(user);
     const own = logged().filter((line) => line.key.endsWith(`:${user}`));
@@ -134,7 +134,7 @@ describe.each(DENIALS)('denial by $title', ({ deny, policy, key, isForever, fiel
     expect('retryAfterMs' in own[0]).toBe(!isForever);
   });
 
-  test('a denial is in the event stream', async () => {
+  test(`a denial by ${title} is in the event stream`, async () => {
     const user = name();
     const reader = await EventReader.greeted(served.running.url, `/v1/events?key=*${user}`);
     await deny(user);
@@ -146,7 +146,7 @@ describe.each(DENIALS)('denial by $title', ({ deny, policy, key, isForever, fiel
     reader.close();
   });
 
-  test('a denial has RateLimit headers, and Retry-After if the wait is finite', async () => {
+  test(`a denial by ${title} has RateLimit headers, and Retry-After if temporary`, async () => {
     const { statuses, response_headers_to_add: headers } = await deny(name());
     const { seconds, nanos } = statuses.at(-1)!.duration_until_reset!;
     expect(seconds + nanos / 1e9).toBeGreaterThan(0);
@@ -157,7 +157,7 @@ describe.each(DENIALS)('denial by $title', ({ deny, policy, key, isForever, fiel
 });
 
 describe('counting of decisions in several steps', () => {
-  test('charges are counted once, and the limits of denied requests as released', async () => {
+  test('a charge that another limit denies is counted as released, not as allowed', async () => {
     const user = name();
     const counts = async () => ({
       ten: [await decisions('shop.ten', 'allowed'), await decisions('shop.ten', 'released')],
@@ -182,7 +182,7 @@ describe('counting of decisions in several steps', () => {
     expect(await topKeys(policy)).not.toEqual([]);
   });
 
-  test('allowed hits of 0 are not counted', async () => {
+  test('allowed hits of 0 are not counted as a decision', async () => {
     const before = await decisions('shop.ten', 'allowed');
     await check(1, { ...entries('ten', name()), hits_addend: { value: 0 } });
     expect(await decisions('shop.ten', 'allowed')).toBe(before);

@@ -12,7 +12,7 @@ const blocks = (language: string): readonly string[] => codeBlocks(page, languag
 describe('docs/envoy.md', () => {
   const [file, proxy] = blocks('yaml');
 
-  test('the documented file applies the documented limits', async () => {
+  test('the file in docs/envoy.md applies the limits described there', async () => {
     const served = await serve(file);
     const requestFrom = (address: string) => ({
       domain: 'shop',
@@ -39,7 +39,7 @@ describe('docs/envoy.md', () => {
     await served.close();
   });
 
-  test('the documented Envoy configuration matches the file', () => {
+  test('the Envoy configuration in docs/envoy.md has the domain and port shown there', () => {
     const envoy = parse(proxy);
     const [filter, router] = envoy.http_filters;
     const cluster = envoy.clusters[0];

@@ -162,7 +162,7 @@ describe('examples of envoyproxy/ratelimit', () => {
 });
 
 describe('other files of envoyproxy/ratelimit', () => {
-  test('the limits of the demo file are applied', async () => {
+  test('the limits of the demo file of envoyproxy/ratelimit are applied', async () => {
     await serveFile('demo');
     expect(await countAllowed('from', 'front', 'to', 'back')).toBe(1);
     expect(await countAllowed('one', 'x')).toBe(2);
@@ -173,7 +173,7 @@ describe('other files of envoyproxy/ratelimit', () => {
     expect((await check(entries('open', 'x'))).statuses).toEqual([UNLIMITED]);
   });
 
-  test('every unit of time is applied', async () => {
+  test('a limit with any unit of time reports that unit in the status', async () => {
     await serveFile('every-unit');
     const units = ['SECOND', 'MINUTE', 'HOUR', 'DAY', 'WEEK', 'MONTH', 'YEAR'];
     const values = ['1', '2', '3', '4', '5', '6', '007'];
@@ -183,7 +183,7 @@ describe('other files of envoyproxy/ratelimit', () => {
     );
   });
 
-  test('fields beyond envoyproxy/ratelimit are applied', async () => {
+  test('fields of a rate_limit beyond envoyproxy/ratelimit are applied', async () => {
     await serveFile('additions');
     expect(await client.countAllowed({ domain, descriptors: [entries('upload', 'x')] }, 25)).toBe(
       20,
@@ -192,13 +192,13 @@ describe('other files of envoyproxy/ratelimit', () => {
     expect(statuses.map((status) => status.limit_remaining)).toEqual([29, 499]);
   });
 
-  test('quota_mode is applied', async () => {
+  test('a request is allowed until all its quota_mode limits are exceeded', async () => {
     await serveFile('quota-mode');
     const both = [entries('backend', 'first'), entries('backend', 'second')];
     expect(await client.countAllowed({ domain, descriptors: both }, 5)).toBe(2);
   });
 
-  test('metadata is applied', async () => {
+  test('the metadata of a descriptor is returned as dynamic_metadata', async () => {
     await serveFile('metadata');
     expect((await check(entries('backend', 'first'))).dynamic_metadata).not.toBeNull();
   });

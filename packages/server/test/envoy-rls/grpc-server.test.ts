@@ -66,14 +66,14 @@ const passed = (responses: readonly { overall_code: string }[]): number =>
   responses.filter(({ overall_code }) => overall_code === OK).length;
 
 describe('the gRPC server', () => {
-  test('1,000 concurrent calls are allowed exactly up to the limit', async () => {
+  test('1,000 concurrent gRPC calls are allowed exactly up to the limit', async () => {
     served = await serve(CONFIG);
     const { client } = served;
     const calls = Array.from({ length: 1000 }, () => client.shouldRateLimit(fifty('crowded')));
     expect(passed(await Promise.all(calls))).toBe(50);
   });
 
-  test('calls of several clients are allowed exactly up to the limit', async () => {
+  test('concurrent gRPC calls of several clients are allowed exactly up to the limit', async () => {
     served = await serve(CONFIG);
     const address = addressOf(served.running);
     const clients = Array.from({ length: 4 }, () => new RlsClient(address));
@@ -84,14 +84,14 @@ describe('the gRPC server', () => {
     for (const client of clients) client.close();
   });
 
-  test('huge messages are rejected, and the next call succeeds', async () => {
+  test('a gRPC message of 300 kB is rejected, and the next call succeeds', async () => {
     served = await serve(CONFIG);
     const [code] = await failureOf(served.client.shouldRateLimit(fifty('x'.repeat(300_000))));
     expect(code).toBe('RESOURCE_EXHAUSTED');
     expect((await served.client.shouldRateLimit(fifty('x'))).overall_code).toBe(OK);
   });
 
-  test('invalid messages are rejected, and the next call succeeds', async () => {
+  test('an invalid gRPC message is rejected, and the next call succeeds', async () => {
     served = await serve(CONFIG);
     const session = http2.connect(`http://${addressOf(served.running)}`);
     const trailers = await new Promise<http2.IncomingHttpHeaders>((resolve, reject) => {
@@ -131,20 +131,20 @@ describe('the gRPC server', () => {
     expect(loadedBy('envoy-rls/grpc-server.js')).toBeGreaterThan(0);
   });
 
-  test('start fails if the gRPC port is in use', async () => {
+  test('the service does not start if the gRPC port is in use', async () => {
     served = await serve(CONFIG);
     const grpc = addressOf(served.running);
     await expect(startRunning({ settings: { grpc } })).rejects.toThrow(/EADDRINUSE|bind/);
   });
 
-  test('the gRPC port is released if the HTTP port is in use', async () => {
+  test('a service with gRPC does not start if the HTTP port is in use', async () => {
     served = await serve(CONFIG);
     const { http } = served.running.service;
     const taken = { listen: `${http.host}:${http.port}`, grpc: '127.0.0.1:0' };
     await expect(startRunning({ settings: taken })).rejects.toThrow('EADDRINUSE');
   });
 
-  test('a new configuration applies from the next call on', async () => {
+  test('a new configuration applies to the next gRPC call', async () => {
     served = await serve(CONFIG);
     const { configuration } = served.running.service.app;
     expect((await served.client.shouldRateLimit(fifty('x'))).statuses[0].limit_remaining).toBe(49);
@@ -184,19 +184,19 @@ describe('gRPC over TLS', () => {
 
 describe('gRPC health service', () => {
   test.each(['', 'envoy.service.ratelimit.v3.RateLimitService', 'ratelimit'])(
-    'the health of the service "%s" is SERVING',
+    'the gRPC health of the service "%s" is SERVING',
     async (service) => {
       served = await serve(CONFIG);
       expect(await served.client.health(service)).toBe('STATE_SERVING');
     },
   );
 
-  test('health of an unknown service is NOT_FOUND', async () => {
+  test('a gRPC health check of an unknown service fails with NOT_FOUND', async () => {
     served = await serve(CONFIG);
     expect((await failureOf(served.client.health('other')))[0]).toBe('NOT_FOUND');
   });
 
-  test('Watch streams the health until shutdown', async () => {
+  test('the gRPC health method Watch sends SERVING, and NOT_SERVING at shutdown', async () => {
     served = await serve(CONFIG, { settings: { drainMs: '10s' } });
     const received: string[] = [];
     const watch = served.client.watchHealth();
@@ -209,7 +209,7 @@ describe('gRPC health service', () => {
     expect(received).toEqual(['STATE_SERVING', 'STATE_NOT_SERVING']);
   });
 
-  test('Watch of an unknown service stays open', async () => {
+  test('the gRPC health method Watch sends SERVICE_UNKNOWN for an unknown service', async () => {
     served = await serve(CONFIG);
     const watch = served.client.watchHealth('other');
     const first = await new Promise<{ readonly status: string }>((resolve) =>
@@ -222,7 +222,7 @@ describe('gRPC health service', () => {
 });
 
 describe('shutdown of the gRPC server', () => {
-  test('shutdown completes calls in flight and accepts no new ones', async () => {
+  test('shutdown completes gRPC calls in flight and accepts no new connections', async () => {
     const { store, release } = slowStore();
     served = await serve(CONFIG, { settings: { drainMs: '10s' }, store });
     const { client, running } = served;
@@ -240,7 +240,7 @@ describe('shutdown of the gRPC server', () => {
     served = undefined;
   });
 
-  test('shutdown ends after the drain time', async () => {
+  test('shutdown ends after the drain time although a gRPC call is in flight', async () => {
     const { store, release } = slowStore();
     served = await serve(CONFIG, { settings: { drainMs: '50ms' }, store });
     const call = failureOf(served.client.shouldRateLimit(fifty('x')));

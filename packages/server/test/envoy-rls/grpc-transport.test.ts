@@ -70,7 +70,7 @@ function send(client: ClientHttp2Session, body = Buffer.alloc(5)): Promise<numbe
 }
 
 describe('shutdown of gRPC', () => {
-  test('shutdown sends GOAWAY twice and completes calls sent before', async () => {
+  test('shutdown sends two GOAWAYs and completes calls sent before the first arrives', async () => {
     const port = await start();
     const client = await session(port);
     const lastIds: number[] = [];
@@ -88,7 +88,7 @@ describe('shutdown of gRPC', () => {
     expect(new Set(lastIds.slice(1))).toEqual(new Set([3]));
   });
 
-  test('shutdown completes calls of the last accepted connection', async () => {
+  test('shutdown completes a gRPC call on a connection that was accepted just before', async () => {
     const port = await start();
     const client = connect(`http://127.0.0.1:${port}`);
     sessions.push(client);
@@ -101,7 +101,7 @@ describe('shutdown of gRPC', () => {
     await closed;
   });
 
-  test('silent clients do not delay shutdown', async () => {
+  test('silent gRPC clients do not delay shutdown', async () => {
     const port = await start();
     for (let each = 0; each < 5; each++) sockets.push(await open(port));
     await session(port);
@@ -174,12 +174,15 @@ describe('invalid gRPC calls', () => {
     ['two messages', Buffer.alloc(10), STATUS.INVALID_ARGUMENT],
     ['a compressed message', Buffer.from([1, 0, 0, 0, 0]), STATUS.UNIMPLEMENTED],
     ['an announced gigabyte', Buffer.from([0, 64, 0, 0, 0]), STATUS.RESOURCE_EXHAUSTED],
-  ])('a call with %s fails with its specific status', async (_description, body, status) => {
-    const client = await session(await start());
-    expect(await send(client, body)).toBe(status);
-  });
+  ])(
+    'a gRPC call with %s fails with the gRPC status for this error',
+    async (_description, body, status) => {
+      const client = await session(await start());
+      expect(await send(client, body)).toBe(status);
+    },
+  );
 
-  test('an unknown method is UNIMPLEMENTED, and a request that is not gRPC is 4xx', async () => {
+  test('an unknown gRPC method gets UNIMPLEMENTED, other requests get 405 or 415', async () => {
     const client = await session(await start());
     const statusOf = async (headers: object): Promise<unknown> => {
       const stream = client.request({ ...HEADERS, ...headers }, { endStream: true });

@@ -43,7 +43,7 @@ const withHits = (value: number | string, ...texts: string[]) => ({
 });
 
 describe('hits of the request', () => {
-  test('hits of 0 in the request mean 1', async () => {
+  test('hits of 0 in the request are charged as 1', async () => {
     expect(remaining(await checkHits(0, entries('ten', name())))).toEqual([9]);
   });
 
@@ -89,7 +89,7 @@ describe('hits of a descriptor', () => {
     expect(remaining(response)).toEqual([7, 5]);
   });
 
-  test('hits of 0 in a descriptor are a peek', async () => {
+  test('hits of 0 in a descriptor check the limit without a charge (a peek)', async () => {
     const user = name();
     const peek = withHits(0, 'two', user);
     expect(remaining(await check(peek))).toEqual([2]);
@@ -100,13 +100,13 @@ describe('hits of a descriptor', () => {
     expect(over.statuses[0].duration_until_reset!.seconds).toBeGreaterThan(0);
   });
 
-  test('an empty hits_addend in a descriptor is a peek', async () => {
+  test('an empty hits_addend in a descriptor charges nothing', async () => {
     const user = name();
     await check({ ...entries('two', user), hits_addend: {} });
     expect(remaining(await check(entries('two', user)))).toEqual([1]);
   });
 
-  test('a peek includes the charges of other descriptors with the same limit', async () => {
+  test('a peek includes the charges of other descriptors with the same counter', async () => {
     const user = name();
     const response = await check(withHits(0, 'two', user), withHits(2, 'two', user));
     expect(response.overall_code).toBe(OK);
@@ -122,13 +122,13 @@ describe('hits of a descriptor', () => {
     expect(remaining(await check(withHits(0, 'ten', user)))).toEqual([10]);
   });
 
-  test('a peek is denied by a limit of 0 and allowed by unlimited', async () => {
+  test('a peek is denied by a limit of 0 and allowed by unlimited or shadow limits', async () => {
     expect((await check(withHits(0, 'never', 'x'))).overall_code).toBe(OVER);
     expect((await check(withHits(0, 'free', 'x'))).overall_code).toBe(OK);
     expect((await check(withHits(0, 'watched', 'x'))).overall_code).toBe(OK);
   });
 
-  test('hits of a descriptor can have 64 bits', async () => {
+  test('the largest 64-bit hits of a descriptor are denied, not rejected', async () => {
     const largest = withHits('18446744073709551615', 'ten', name());
     expect((await check(largest)).overall_code).toBe(OVER);
   });
@@ -266,7 +266,7 @@ describe('validation of requests', () => {
     expect((await served.client.shouldRateLimit(request)).overall_code).toBe(OK);
   });
 
-  test('long values that differ at the end have separate counters', async () => {
+  test('long descriptor values that differ only at the end have separate counters', async () => {
     const long = 'v'.repeat(20_000);
     expect(await served.client.countAllowed(shopOf(entries('two', `${long}a`)), 3)).toBe(2);
     expect(await served.client.countAllowed(shopOf(entries('two', `${long}b`)), 3)).toBe(2);
@@ -275,7 +275,7 @@ describe('validation of requests', () => {
     expect(await served.client.countAllowed(shopOf(override), 3)).toBe(1);
   });
 
-  test('values with separators have separate counters', async () => {
+  test('descriptor values with separators or escapes have separate counters', async () => {
     for (const value of ['a:b', 'a\\:b', 'a\\', ':', '', '{a}', '\u0000', 'ä', '__proto__']) {
       expect(await served.client.countAllowed(shopOf(entries('two', value)), 3)).toBe(2);
     }

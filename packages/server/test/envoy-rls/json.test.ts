@@ -60,7 +60,7 @@ describe('POST /json', () => {
     expect(headers).toEqual(['RateLimit-Policy', 'RateLimit', 'Retry-After']);
   });
 
-  test('JSON and gRPC share counters', async () => {
+  test('POST /json and gRPC share counters', async () => {
     const request = shop(entries('two', name()));
     await post(request);
     expect((await served.client.shouldRateLimit(request)).overall_code).toBe(OK);

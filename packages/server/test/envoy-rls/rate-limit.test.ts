@@ -143,7 +143,7 @@ describe('descriptors of a domain', () => {
     ['month', 'PERIOD_MONTH', 30 * 86_400],
     ['year', 'PERIOD_YEAR', 365 * 86_400],
     ['odd', 'PERIOD_UNKNOWN', 300],
-  ])('the status of a limit per %s has the unit %s', async (span, unit, seconds) => {
+  ])('the status of the descriptor span=%s has the unit %s', async (span, unit, seconds) => {
     const { statuses } = await check(entries('span', span));
     expect(statuses[0].current_limit).toEqual({ requests_per_unit: 1, unit, name: '' });
     expect(statuses[0].duration_until_reset).toEqual({ seconds, nanos: 0 });
@@ -217,7 +217,7 @@ describe('rules for descriptors', () => {
     expect((await check(descriptor)).statuses).toEqual([FREE]);
   });
 
-  test('a rule without limits means unlimited', async () => {
+  test('a descriptor that matches a rule without limits is unlimited', async () => {
     expect((await check(entries('vip', 'x'))).statuses).toEqual([UNLIMITED]);
   });
 
@@ -283,7 +283,7 @@ describe('requests with several descriptors', () => {
     expect(codes(await check(watched, few))).toEqual([OK, OVER]);
   });
 
-  test('a limit of 0 prevents all charges', async () => {
+  test('a limit of 0 prevents the charges of all descriptors of the request', async () => {
     const many = entries('many', name());
     const response = await check(many, entries('never', 'x'));
     expect(codes(response)).toEqual([OK, OVER]);

@@ -46,7 +46,7 @@ describe('descriptors on Redis', () => {
   });
   afterAll(() => served.close());
 
-  test('on Redis all descriptors of a request are charged, or none', async () => {
+  test('on Redis, all descriptors of a request are charged, or none', async () => {
     const request = shop(entries('two', 'a'), entries('ten', 'a'));
     expect(await served.client.countAllowed(request, 4)).toBe(2);
     const denied = await served.client.shouldRateLimit(request);
@@ -54,21 +54,21 @@ describe('descriptors on Redis', () => {
     expect(denied.statuses[1].limit_remaining).toBe(8);
   });
 
-  test('hits of 0 charge nothing on Redis', async () => {
+  test('on Redis, hits of 0 in a descriptor charge nothing', async () => {
     const peek = { ...entries('two', 'b'), hits_addend: { value: 0 } };
     expect((await served.client.shouldRateLimit(shop(peek))).statuses[0].limit_remaining).toBe(2);
     await served.client.shouldRateLimit({ ...shop(entries('two', 'b')), hits_addend: 2 });
     expect((await served.client.shouldRateLimit(shop(peek))).overall_code).toBe(OVER);
   });
 
-  test('a shadow limit on Redis is counted and never over the limit', async () => {
+  test('on Redis, a descriptor in shadow mode does not deny the request', async () => {
     const request = shop(entries('watched', 'a'), entries('two', 'c'));
     expect(await served.client.countAllowed(request, 2)).toBe(2);
     const { statuses } = await served.client.shouldRateLimit(request);
     expect(statuses.map(({ code }) => code)).toEqual([OK, OVER]);
   });
 
-  test('soft limits on Redis deny only together under concurrent requests', async () => {
+  test('on Redis, quota_mode limits of 1 and 2 allow 2 or 3 of 20 concurrent calls', async () => {
     const request = shop(entries('soft', 'a'), entries('soft', 'b'));
     const responses = await Promise.all(
       Array.from({ length: 20 }, () => served.client.shouldRateLimit(request)),
@@ -79,7 +79,7 @@ describe('descriptors on Redis', () => {
     expect(passed).toBeLessThanOrEqual(3);
   });
 
-  test('on Redis concurrent requests are allowed exactly up to the limit', async () => {
+  test('on Redis, concurrent requests are allowed exactly up to the limit', async () => {
     const request = shop(entries('ten', 'crowded'));
     const responses = await Promise.all(
       Array.from({ length: 300 }, () => served.client.shouldRateLimit(request)),
@@ -99,24 +99,24 @@ describe('failure actions without Redis', () => {
     await redis.restart();
   });
 
-  test('the action allow allows the request', async () => {
+  test('without Redis, on_failure: allow allows every request', async () => {
     const response = await served.client.shouldRateLimit(fails('allow'));
     expect(response.overall_code).toBe(OK);
     expect(await served.client.countAllowed(fails('allow'), 5)).toBe(5);
   });
 
-  test('the action deny denies the request, with Retry-After only', async () => {
+  test('without Redis, on_failure: deny denies the request with Retry-After only', async () => {
     const response = await served.client.shouldRateLimit(fails('deny'));
     expect(response.overall_code).toBe(OVER);
     expect(response.statuses[0]).toMatchObject({ code: OVER, limit_remaining: 0 });
     expect(response.response_headers_to_add.map(({ key }) => key)).toEqual(['Retry-After']);
   });
 
-  test('the action local applies a limit in the process', async () => {
+  test('without Redis, on_failure: local applies the limit in the process', async () => {
     expect(await served.client.countAllowed(fails('local'), 5)).toBe(2);
   });
 
-  test('the action throw responds UNAVAILABLE, and 503 over JSON', async () => {
+  test('without Redis, on_failure: throw responds UNAVAILABLE, or 503 over JSON', async () => {
     const [code, message] = await failureOf(served.client.shouldRateLimit(fails('throw')));
     expect(code).toBe('UNAVAILABLE');
     expect(message).toContain('store');
@@ -124,18 +124,18 @@ describe('failure actions without Redis', () => {
     expect([response.status, response.json.code]).toEqual([503, 'ERR_STORE_UNAVAILABLE']);
   });
 
-  test('a shadow limit allows the request without Redis', async () => {
+  test('without Redis, a shadow limit with on_failure: throw allows the request', async () => {
     const response = await served.client.shouldRateLimit(fails('watched'));
     expect(response.overall_code).toBe(OK);
     expect(response.statuses[0].code).toBe(OK);
   });
 
-  test('the strictest action of several descriptors applies', async () => {
+  test('without Redis, the strictest on_failure of several descriptors applies', async () => {
     const both = shop(entries('fails', 'allow'), entries('fails', 'throw'));
     expect((await failureOf(served.client.shouldRateLimit(both)))[0]).toBe('UNAVAILABLE');
   });
 
-  test('the service is NOT_SERVING until Redis is available', async () => {
+  test('the gRPC health is NOT_SERVING until Redis is available', async () => {
     await vi.waitFor(
       async () => expect(await served.client.health()).toBe('STATE_NOT_SERVING'),
       10_000,

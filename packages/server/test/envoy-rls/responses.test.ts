@@ -38,7 +38,7 @@ const codes = ({ statuses }: RateLimitResponse): readonly string[] =>
   statuses.map(({ code }) => code);
 
 describe('response headers to add', () => {
-  test('the default headers are those of the newest draft', async () => {
+  test('the default response headers are those of the newest RateLimit draft', async () => {
     served = await serve(CONFIG);
     expect(headers(await check(entries('user', 'ann'), entries('one', 'x')))).toEqual({
       'RateLimit-Policy': '"perUser";q=3;w=60, "shop.one";q=1;w=3600',
@@ -49,7 +49,7 @@ describe('response headers to add', () => {
     expect(Number(denied['Retry-After'])).toBeGreaterThan(3000);
   });
 
-  test('the headers contain a limit in the descriptor', async () => {
+  test('the response headers contain the limit that is given in a descriptor', async () => {
     served = await serve(CONFIG);
     const override = { ...entries('x', 'y'), limit: { requests_per_unit: 7, unit: 3 } };
     expect(headers(await check(override))).toEqual({
@@ -69,13 +69,13 @@ describe('response headers to add', () => {
     ],
     ['legacy', ['X-RateLimit-Limit', 'X-RateLimit-Remaining', 'X-RateLimit-Reset', 'Retry-After']],
     ['none', []],
-  ])('the setting headers: %s selects the response headers', async (form, names) => {
+  ])('with headers: %s, a denial has exactly the response headers %j', async (form, names) => {
     served = await serve(CONFIG, { settings: { headers: form } });
     await check(entries('one', 'x'));
     expect(Object.keys(headers(await check(entries('one', 'x'))))).toEqual(names);
   });
 
-  test('there is no Retry-After if another descriptor has a limit of 0', async () => {
+  test('a denial has no Retry-After if another descriptor has a limit of 0', async () => {
     served = await serve(CONFIG);
     await check(entries('one', 'x'));
     const denied = await check(entries('one', 'x'), entries('never', 'x'));
@@ -123,7 +123,7 @@ describe('soft limits (quota_mode)', () => {
     expect(Object.keys(headers(third))).toContain('Retry-After');
   });
 
-  test('a single soft limit denies alone', async () => {
+  test('a soft limit denies a request that has no other soft limit', async () => {
     served = await serve(CONFIG);
     expect((await check(a)).overall_code).toBe(OK);
     expect((await check(a)).overall_code).toBe(OVER);
