@@ -4,7 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, test } from 'vitest';
 
 test.each(['store-main.js', 'worker-main.js'])(
-  '%s exits if its supervisor exits while it starts',
+  '%s exits during startup if its supervisor exits',
   async (program) => {
     for (const delayMs of [0, 50, 100, 200, 400]) {
       const path = new URL(`../../dist/cluster/${program}`, import.meta.url).pathname;

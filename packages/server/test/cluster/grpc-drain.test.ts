@@ -65,7 +65,7 @@ class Caller {
   }
 }
 
-test('every accepted call gets a response when two workers stop', {
+test('every accepted gRPC call gets a response when two workers stop', {
   timeout: 120_000,
 }, async () => {
   for (let round = 0; round < ROUNDS; round++) {
@@ -83,7 +83,7 @@ test('every accepted call gets a response when two workers stop', {
   }
 });
 
-test('a silent connection does not delay the exit of workers', async () => {
+test('a silent gRPC connection does not delay the exit of workers', async () => {
   const settings = { grpc: '127.0.0.1:0', drainMs: '60s' };
   group = await RunningGroup.start({ config: { policies: [policy('p', 9, '1h')] }, settings });
   expect((await fetch(`${group.url}/healthz`)).status).toBe(200);

@@ -42,7 +42,7 @@ describe('Watchdog', () => {
     expect(Math.max(...quiet.silences)).toBeLessThanOrEqual(HUNG_MS + BEAT_MS);
   });
 
-  test('the watchdog restarts all silences after its own process was stopped', () => {
+  test('the watchdog resets the silence of all processes after its own was stopped', () => {
     const quiet = new TestProcess();
     const watchdog = new Watchdog(() => [quiet]);
     watchdog.start();
@@ -61,7 +61,7 @@ describe('ProcessState', () => {
   test.each([
     ['a stopped process', 'SIGSTOP'],
     ['a sleeping process', undefined],
-  ] as const)('%s is not starved', async (_, signal) => {
+  ] as const)('ProcessState reports %s as not starved', async (_, signal) => {
     const child = spawn('sleep', ['60'], { stdio: 'ignore' });
     try {
       await once(child, 'spawn');

@@ -1,4 +1,4 @@
-/** Requests are answered while processes are stopped, killed or looping. */
+/** Requests get responses while processes are stopped, killed or in an endless loop. */
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
 import { policy } from '../running.ts';
 import { Connection, ConnectionClosed, type Reply } from './connection.ts';
@@ -103,7 +103,7 @@ describe('three workers', { timeout: 120_000 }, () => {
   afterAll(stopGroups, 60_000);
   const logged = (msg: string) => lines(group, msg, from);
 
-  test('open connections are answered while the supervisor is stopped', async () => {
+  test('open connections get responses while the supervisor is stopped', async () => {
     const all = await connections(group, 6);
     const checkAll = () => Promise.all(all.map((each) => each.check({ policy: 'p', key: 'k' })));
     expect((await checkAll()).map(({ status }) => status)).toEqual(Array(6).fill(200));
@@ -121,7 +121,7 @@ describe('three workers', { timeout: 120_000 }, () => {
   });
 
   test.each(isFull ? (['SIGKILL', 'SIGSTOP'] as const) : (['SIGKILL'] as const))(
-    'counters do not decrease when a worker gets %s',
+    'metrics do not decrease when a worker gets %s',
     async (signal) => {
       const before = await decisions(group);
       const all = await connections(group, 9);
@@ -148,7 +148,7 @@ describe('three workers', { timeout: 120_000 }, () => {
     },
   );
 
-  test('new connections are answered while a stopped worker is replaced and logged', async () => {
+  test('new connections get responses while a stopped worker is killed and replaced', async () => {
     const [victim] = await group.pids();
     stop(victim);
     const all = await connections(group, 60);
@@ -163,7 +163,7 @@ describe('three workers', { timeout: 120_000 }, () => {
     expect(await group.pids()).toHaveLength(3);
   });
 
-  test('metrics and reloads complete when a stopped worker is killed', async () => {
+  test('a metrics request and a reload complete when a stopped worker is killed', async () => {
     const [, victim] = await group.pids();
     stop(victim);
     const [text, report] = await Promise.all([
@@ -193,7 +193,7 @@ describe('three workers', { timeout: 120_000 }, () => {
   );
 
   test.each(isFull ? (['SIGKILL', 'SIGSTOP'] as const) : (['SIGKILL'] as const))(
-    'a store process started after %s serves a worker that was started meanwhile',
+    'a store process replaced after %s serves a worker that is replaced at the same time',
     async (signal) => {
       const [victim] = await group.pids();
       hit(await group.storePid(), signal);
@@ -220,7 +220,7 @@ describe('a failed store process', { timeout: 120_000 }, () => {
     ['SIGSTOP', 'store process not responding, killed'],
     ['SIGKILL', 'store process exited'],
   ] as const)(
-    'each policy applies its failure action after %s until the store process is replaced',
+    'after %s to the store process, policies apply failure actions until it is replaced',
     async (signal, message) => {
       const all = await connections(group, 4);
       await decided(all, signal);
@@ -252,7 +252,7 @@ describe('a failed store process', { timeout: 120_000 }, () => {
 describe('counters', { timeout: 120_000 }, () => {
   afterEach(stopGroups, 60_000);
 
-  test('counters of reloads and evictions survive the replacement of all processes', async () => {
+  test('metrics of reloads and evictions survive the replacement of all processes', async () => {
     const group = await start({ workers: 2, maxKeys: 1024 });
     const values = async (): Promise<readonly number[]> => {
       const text = await metrics(group);

@@ -51,7 +51,7 @@ describe('several workers', () => {
   });
 
   test.each(['log', 'counter', 'buckets', 'tokens', 'fixed'])(
-    '16 connections are admitted exactly the limit of one key (%s)',
+    'under the policy %s, 16 connections are admitted exactly the limit of one key',
     async (name) => {
       const open = await connections(group.port, 16);
       const bodies = Array.from({ length: REQUESTS }, () => ({ policy: name, key: 'hot' }));
@@ -69,7 +69,7 @@ describe('several workers', () => {
     },
   );
 
-  test('joint checks are admitted exactly the limit, and denied ones cost nothing', async () => {
+  test('checks of two limits are admitted up to the smaller one, then cost nothing', async () => {
     const open = await connections(group.port, 16);
     const limits = [
       { policy: 'log', key: 'joint' },
@@ -83,7 +83,7 @@ describe('several workers', () => {
     for (const each of open) each.close();
   });
 
-  test('checks with one id are charged once over all workers', async () => {
+  test('checks with the same id are charged once over all workers', async () => {
     const open = await connections(group.port, 16);
     const body = { policy: 'log', key: 'once', id: 'call-1', cost: 7 };
     const replies = await Promise.all(open.map((each) => each.check(body)));
@@ -107,7 +107,7 @@ describe('several workers', () => {
     for (const each of open) each.close();
   });
 
-  test('keys with unusual characters are distinct', async () => {
+  test('keys with unusual characters have separate counters at all workers', async () => {
     const open = await connections(group.port, 4);
     const keys = ['\u00e9', 'e\u0301', '\ud83d\ude00', '\u2028', '__proto__', 'a\nb', 'a\\nb', '"'];
     const check = (key: string, at: number): Promise<Reply> =>
@@ -205,7 +205,7 @@ test('a receipt is settled once over all workers', async () => {
   for (const each of open) each.close();
 });
 
-test('a full store is reported once for all workers', async () => {
+test('evictions of a full store are logged once for all workers', async () => {
   const full = await RunningGroup.start({
     config: { policies: [policy('few', 5, '1h')] },
     settings: { workers: 2, maxKeys: 10 },

@@ -34,7 +34,7 @@ const checks = (body: object, times: number) =>
   Promise.all(open.flatMap((each) => each.post('/v1/check', Array(times).fill(body))));
 
 describe('event streams of several workers', () => {
-  test('streams and history of each worker count the decisions of all workers', async () => {
+  test('event streams and history of each worker count the decisions of all workers', async () => {
     const all = await Promise.all(Array.from({ length: CONNECTIONS }, () => listen()));
     for (const reader of all) expect(reader.of('hello')).toMatchObject([{ processes: WORKERS }]);
     for (let round = 0; round < 3; round++) {
@@ -62,7 +62,7 @@ describe('event streams of several workers', () => {
     expect(metrics.split('\n')).toContain(line);
   });
 
-  test('streams report the denials of all workers that match their filter', async () => {
+  test('event streams report the denials of all workers that match the filter', async () => {
     const all = await listen();
     const rare = await listen('/v1/events?policy=few&key=ra*');
     const other = await listen('/v1/events?key=unused');
@@ -84,7 +84,7 @@ describe('event streams of several workers', () => {
     expect(reported(other)).toBe(0);
   });
 
-  test('streams report changes made at another worker', async () => {
+  test('event streams report changes made at another worker', async () => {
     const all = await Promise.all(Array.from({ length: CONNECTIONS }, () => listen()));
     await open[0].post('/v1/overrides', [{ policy: 'few', key: 'a', limit: 9 }])[0];
     for (const reader of all) expect(await reader.first('changed')).toEqual({ what: 'overrides' });
@@ -96,7 +96,7 @@ describe('event streams of several workers', () => {
     }
   });
 
-  test('streams end when the service stops', async () => {
+  test('event streams of all workers end when the service stops', async () => {
     const all = await Promise.all(Array.from({ length: CONNECTIONS }, () => listen()));
     for (const each of open) each.close();
     group.kill('SIGTERM');

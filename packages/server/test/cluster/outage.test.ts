@@ -111,7 +111,7 @@ describe.each([1, 3])('on Redis, with %i process(es)', (workers) => {
     await redis?.stop();
   }, 60_000);
 
-  test('limits hold while Redis is available', async () => {
+  test('concurrent checks are admitted exactly the limit while Redis is available', async () => {
     await allDecided('before');
     const checks = open.flatMap((each) =>
       each.post('/v1/check', Array(20).fill({ policy: 'throw', key: 'hot' })),

@@ -80,7 +80,7 @@ descriptors:
   });
 });
 
-test('workers serve TLS, and limits hold', { timeout: 60_000 }, async () => {
+test('several workers serve TLS, and the limit holds', { timeout: 60_000 }, async () => {
   const files = writeTlsFiles(folder);
   const group = await RunningGroup.start({
     config: { policies: [policy('p', 20, '1h')] },

@@ -114,7 +114,7 @@ describe('RemoteStore', () => {
     return { ...rest, cells: cells?.slice(0, 2) };
   }
 
-  test('concurrent clients are admitted exactly the limit', async () => {
+  test('concurrent clients of the store process are admitted exactly the limit', async () => {
     const stores = await Promise.all(Array.from({ length: 4 }, () => server.store('shared')));
     const limiters = stores.map((store) =>
       createLimiter({ policies: { shared: '100/1h' }, store }),
@@ -127,7 +127,7 @@ describe('RemoteStore', () => {
     await Promise.all(stores.map((store) => store.close()));
   });
 
-  test('keys that differ in one UTF-16 code unit are distinct', async () => {
+  test('keys that differ in one UTF-16 code unit are distinct in the store process', async () => {
     const store = await server.store();
     const limiter = createLimiter({ policies: { p: '1/1h' }, store });
     const units = Array.from({ length: 0x10000 / 97 }, (_, at) => String.fromCharCode(at * 97));
@@ -154,7 +154,7 @@ describe('RemoteStore', () => {
     await store.close();
   });
 
-  test('counters survive a new definition of their policy', async () => {
+  test('counters in the store process survive a new definition of the policy', async () => {
     const store = await server.store();
     const before = createLimiter({ policies: { p: '5/1h' }, store });
     for (let call = 0; call < 4; call++) await before.check('p', 'a');
@@ -163,7 +163,7 @@ describe('RemoteStore', () => {
     await store.close();
   });
 
-  test('more policies than MAX_CHANNEL_POLICIES can be used', async () => {
+  test('a store process client can use more than MAX_CHANNEL_POLICIES policies', async () => {
     const store = await server.store();
     const hot = createLimiter({ policies: { hot: '10/1h' }, store });
     await hot.check('hot', 'a');
@@ -179,7 +179,7 @@ describe('RemoteStore', () => {
     await store.close();
   });
 
-  test('an invalid operation is rejected without affecting others in its line', async () => {
+  test('an invalid store operation is rejected without affecting others in its line', async () => {
     const store = await server.store();
     const policy = definePolicy('p', '5/1h');
     const check = (cost: number, key: string, params = policy.params!) =>
@@ -251,7 +251,7 @@ describe('RemoteStore', () => {
     for (const store of stores) await store.close();
   });
 
-  test('returns the client of the first call under an id', async () => {
+  test('the remote store returns the client of the first call under an id', async () => {
     const store = await server.store();
     const policy = definePolicy('p', '10/1h');
     const limits = [{ policy, params: policy.params!, key: 'k', cost: 1 }];
@@ -264,7 +264,7 @@ describe('RemoteStore', () => {
     await store.close();
   });
 
-  test('adjustOnce, reset and inspect use the given time', async () => {
+  test('adjustOnce, reset and inspect of the remote store use the given time', async () => {
     const store = await server.store();
     const policy = definePolicy('p', { limit: 10, window: 1000, algorithm: 'token-bucket' });
     const params = policy.params!;
@@ -279,7 +279,7 @@ describe('RemoteStore', () => {
     await store.close();
   });
 
-  test('an invalid receipt is rejected, and the channel stays open', async () => {
+  test('the store process rejects an invalid receipt and keeps the channel open', async () => {
     const store = await server.store();
     const policy = definePolicy('p', '5/1h');
     const adjustment = (key: string) => ({
@@ -301,7 +301,7 @@ describe('RemoteStore', () => {
     await store.close();
   });
 
-  test('a hold keeps its label, and workers can renew and release it', async () => {
+  test('any client of the store process can renew and release a hold with a label', async () => {
     const stores = [await server.store('shared'), await server.store('shared')];
     const policies = { jobs: { concurrency: 2, lease: '1m' } } as const;
     const [one, other] = stores.map((store) => createLimiter({ policies, store }));
@@ -322,7 +322,7 @@ describe('RemoteStore', () => {
     await Promise.all(stores.map((store) => store.close()));
   });
 
-  test('a label applies to one check only', async () => {
+  test('a label applies only to the hold of its own check', async () => {
     const store = await server.store();
     const limiter = createLimiter({ policies: { jobs: { concurrency: 2 } }, store });
     const calls = [limiter.check('jobs', 'a', { label: 'one' }), limiter.check('jobs', 'a')];
@@ -332,7 +332,7 @@ describe('RemoteStore', () => {
     await store.close();
   });
 
-  test('a block of one worker denies the calls of the others', async () => {
+  test('a block set by one client of the store process denies calls of the others', async () => {
     const stores = [await server.store('shared'), await server.store('shared')];
     const policies = { logins: { limit: 5, window: '1m', block: '15m' } } as const;
     const [one, other] = stores.map((store) => createLimiter({ policies, store }));
@@ -348,7 +348,7 @@ describe('RemoteStore', () => {
     await Promise.all(stores.map((store) => store.close()));
   });
 
-  test('inspect returns the number of log entries and the newest of them', async () => {
+  test('inspect of the remote store returns the number of log entries and the newest', async () => {
     const store = await server.store();
     const policy = definePolicy('p', '5000/1h');
     const limits = [{ policy, params: policy.params!, key: 'k', cost: 1 }];
@@ -359,7 +359,7 @@ describe('RemoteStore', () => {
     await store.close();
   });
 
-  test('close rejects pending and later checks', async () => {
+  test('close of the remote store rejects pending and later checks', async () => {
     const store = await server.store();
     const limiter = createLimiter({ policies: { p: '5/1h' }, store });
     const pending = limiter.check('p', 'a');

@@ -45,7 +45,7 @@ const GARBAGE: readonly unknown[] = [
 ];
 
 describe('RpcChannel', () => {
-  test('a call returns the result or the error of its handler', async () => {
+  test('a call over an RpcChannel returns the result or the error of the handler', async () => {
     const [left, right] = pair();
     right.handle('double', (body) => 2 * (body as number));
     right.handle('fail', () => {
@@ -58,7 +58,7 @@ describe('RpcChannel', () => {
     await expect(left.call('unknown', 1, 1000)).rejects.toThrow('No handler for unknown');
   });
 
-  test('a call is rejected after its timeout, and its timer is cleared', async () => {
+  test('an RpcChannel rejects a call after its timeout and clears the timer', async () => {
     vi.useFakeTimers();
     try {
       const [left, right] = pair();
@@ -73,7 +73,7 @@ describe('RpcChannel', () => {
     }
   });
 
-  test('pending and later calls are rejected when the channel is closed', async () => {
+  test('an RpcChannel rejects pending and later calls when the channel is closed', async () => {
     const [left, right, port] = pair();
     right.handle('never', () => new Promise(() => {}));
     const call = left.call('never', 1, 60_000);
@@ -86,7 +86,7 @@ describe('RpcChannel', () => {
     await expect(other.call('never', 1, 60_000)).rejects.toThrow('closed');
   });
 
-  test.each(GARBAGE)('the channel ignores the message %j', async (garbage) => {
+  test.each(GARBAGE)('an RpcChannel ignores the invalid message %j', async (garbage) => {
     const [left, right, leftPort] = pair();
     right.handle('echo', (body) => body);
     const call = left.call('echo', 'before', 1000);

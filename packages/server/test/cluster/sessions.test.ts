@@ -42,7 +42,7 @@ const auditLines = (action: string): unknown[] =>
   group.log.filter((line) => (line.audit as { action?: string })?.action === action);
 
 describe('sessions with several workers', () => {
-  test('a session is valid at all workers until it ends', async () => {
+  test('a session is valid at all workers until sign-out', async () => {
     const [cookie, other] = [await signIn(), await signIn()];
     expect([await statuses(cookie), await statuses(other)]).toEqual([[200], [200]]);
     const signedOut = await request('DELETE', '/v1/session', { cookie });

@@ -63,7 +63,7 @@ test('a shadow override set at any worker applies to the next request at all wor
   expect(await seen('p')).toEqual(new Set([false]));
 });
 
-test('counters continue while a policy changes its shadow mode', async () => {
+test('the counters of a policy continue when its shadow mode changes', async () => {
   const checks = async (): Promise<Reply[]> =>
     Promise.all(open.map((each) => each.check({ policy: 'p', key: 'counted' })));
   expect((await checks()).filter(({ json }) => json.allowed)).toHaveLength(3);
@@ -111,7 +111,7 @@ test('new workers start with the shadow overrides', { timeout: 60_000 }, async (
   expect(await seen('p')).toEqual(new Set([false]));
 });
 
-test('shadow overrides survive a restart', { timeout: 60_000 }, async () => {
+test('shadow overrides survive a restart of the service', { timeout: 60_000 }, async () => {
   await patch(open[0], 'p', true);
   await patch(open[1], 'watched', false);
   expect(JSON.parse(readFileSync(overridesFile, 'utf8'))).toEqual({
@@ -124,7 +124,7 @@ test('shadow overrides survive a restart', { timeout: 60_000 }, async () => {
   expect([await seen('p'), await seen('watched')]).toEqual([new Set([true]), new Set([false])]);
 });
 
-test('a change of shadow mode is audited once', async () => {
+test('a change of shadow mode is in the audit log once for all workers', async () => {
   await patch(open[0], 'p', null);
   const lines = () => group.log.filter(({ audit }) => audit !== undefined);
   await vi.waitUntil(() => lines().length > 0, soon);

@@ -119,7 +119,7 @@ describe('reloads with several workers', () => {
     expect(await limits('p', 'rejected')).toEqual(all(88_000));
   });
 
-  test('concurrent reloads end with the last file', async () => {
+  test('concurrent reloads end with the last file at all workers', async () => {
     const reloads: Promise<unknown>[] = [];
     for (let limit = 99_001; limit <= 99_010; limit++) {
       group.write(configOf(limit));
@@ -175,7 +175,7 @@ describe('overrides with several workers', () => {
     }
   });
 
-  test('overrides survive a restart', async () => {
+  test('overrides survive a restart of a service with workers', async () => {
     await put(open[0], 'kept', { limit: 4321, reason: 'because' });
     const text = readFileSync(overridesFile, 'utf8');
     expect(JSON.parse(text).overrides).toContainEqual({

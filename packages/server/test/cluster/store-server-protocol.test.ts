@@ -37,7 +37,7 @@ describe('RemoteStore and replies of the store process', () => {
   const settle = (store: RemoteStore) => store.adjustOnce('r', [adjustment, adjustment]);
   const inspect = (store: RemoteStore) => store.inspect(policy, policy.params!, 'k');
 
-  test('valid replies of the store process are accepted', async () => {
+  test('the remote store accepts valid replies of the store process', async () => {
     expect(await replied([1, 0, 0, null, 0], settle)).toEqual({});
     expect(await replied([1, 0, 0, 50, 1, -1, 2], settle)).toEqual({
       value: [-1, 2],
@@ -61,13 +61,13 @@ describe('RemoteStore and replies of the store process', () => {
     ['holds that are no list', [1, 0, 0, 5, { ...whole, holds: 1 }], inspect],
     ['a block that ends at a text', [1, 0, 0, 5, { ...whole, blockedUntilMs: '1' }], inspect],
     ['a state without cells', [1, 0, 0, 5, { ...whole, cells: 1 }], inspect],
-  ] as const)('a reply with %s is rejected', async (_description, values, call) => {
+  ] as const)('the remote store rejects a reply with %s', async (_description, values, call) => {
     const result = await replied(values, call as (store: RemoteStore) => Promise<unknown>);
     expect(result).toEqual({ code: 'ERR_STORE_UNAVAILABLE' });
   });
 });
 
-test('operations in flight are bounded by the length of their lines', async () => {
+test('the remote store bounds operations in flight by the length of their lines', async () => {
   const [mine, theirs] = duplexPair();
   theirs.pause();
   const store = new RemoteStore(mine);

@@ -63,7 +63,7 @@ class Client {
 }
 
 describe('start of workers', () => {
-  test('start fails if the port is in use', async () => {
+  test('a service with workers does not start if the port is in use', async () => {
     const other = createServer().listen(0, '127.0.0.1');
     await once(other, 'listening');
     const { port } = other.address() as AddressInfo;
@@ -73,7 +73,7 @@ describe('start of workers', () => {
     other.close();
   });
 
-  test('start fails with the reason if a worker cannot start', async () => {
+  test('a service with workers fails with the reason why a worker cannot start', async () => {
     const missing = { tlsCert: '/nowhere/cert.pem', tlsKey: '/nowhere/key.pem' };
     await expect(start(missing)).rejects.toMatchObject({
       code: 'ENOENT',
@@ -84,7 +84,7 @@ describe('start of workers', () => {
 
 describe('graceful shutdown of workers', () => {
   test.each(SIGNALS)(
-    '%s completes all requests, then all processes exit',
+    'after %s, all requests get responses, then all processes exit',
     { timeout: 60_000 },
     async (signal) => {
       const group = await start({ workers: WORKERS, drainMs: '20s' });
@@ -102,7 +102,7 @@ describe('graceful shutdown of workers', () => {
     },
   );
 
-  test('signals to the workers are ignored', { timeout: 60_000 }, async () => {
+  test('workers ignore SIGINT and SIGTERM', { timeout: 60_000 }, async () => {
     const group = await start();
     const connection = await Connection.open(group.port);
     await connection.check({ policy: 'p', key: 'group' });
@@ -117,7 +117,9 @@ describe('graceful shutdown of workers', () => {
     expect(group.log.filter(({ msg }) => msg === 'worker exited')).toEqual([]);
   });
 
-  test('a second signal exits although a request is in flight', { timeout: 60_000 }, async () => {
+  test('a second SIGTERM ends the service although a request is in flight', {
+    timeout: 60_000,
+  }, async () => {
     const group = await start({ drainMs: '10m' });
     const pids = await group.pids();
     const connection = await Connection.open(group.port);
@@ -153,7 +155,7 @@ describe('graceful shutdown of workers', () => {
 });
 
 describe('replacement of workers', () => {
-  test('connections wait while all workers are replaced', { timeout: 60_000 }, async () => {
+  test('new connections wait while all workers are replaced', { timeout: 60_000 }, async () => {
     const group = await start();
     const pids = await group.pids();
     for (const pid of pids) process.kill(pid, 'SIGKILL');
