@@ -31,7 +31,7 @@ describe('blocks of the HTTP API', () => {
     expect(json).toMatchObject({ blockedUntilMs: denied.blockedUntilMs, blocks: 1 });
   });
 
-  test('a joint check names the block of the limit that denied it', async () => {
+  test('a denied check of several limits returns the block of the limit that denied', async () => {
     await check('joint');
     const limits = ['logins', 'log'].map((name) => ({ policy: name, key: 'joint' }));
     const { json } = await api.post('/v1/check', { limits });
@@ -54,7 +54,7 @@ describe('blocks of the HTTP API', () => {
     expect((await check('eve')).allowed).toBe(true);
   });
 
-  test('a duration can be a number of milliseconds, and a key a list of parts', async () => {
+  test('POST /v1/blocks accepts a duration in milliseconds and a key of parts', async () => {
     const body = { policy: 'logins', key: ['user', 7], duration: 5000 };
     expect((await api.post('/v1/blocks', body)).json.key).toBe('user:7');
     const { retryAfterMs } = await check('user:7');
@@ -94,7 +94,7 @@ describe('blocks of the HTTP API', () => {
     expect(audits()).toEqual([]);
   });
 
-  test('the problem of a policy without a block says what is missing', async () => {
+  test('POST /v1/blocks names the missing option of a policy without a block', async () => {
     const body = { policy: 'log', key: 'a', duration: '1m' };
     const { json } = await api.post('/v1/blocks', body);
     expect(json.detail).toBe('Expected policy `log` to have the option `block`, got nothing');

@@ -91,7 +91,7 @@ describe('docs/http-api.md', () => {
     expect(rows).toEqual([...new Set([...described, ...always])].sort());
   });
 
-  test('the documented tick matches its schema', () => {
+  test('the tick shown in docs/http-api.md matches its schema', () => {
     const [{ text }] = blocks.filter(({ language }) => language === 'json');
     expect(TickEvent.strict().parse(JSON.parse(text))).toEqual(JSON.parse(text));
   });

@@ -54,7 +54,7 @@ const metric = async (running: Running, name: string, outcome: string): Promise<
 };
 
 describe('GET /v1/events', () => {
-  test('streams events that match the OpenAPI document', async () => {
+  test('GET /v1/events streams events that match the OpenAPI document', async () => {
     const running = await start();
     const api = await DocumentedApi.of(running);
     const reader = await listen(running);
@@ -92,7 +92,7 @@ describe('GET /v1/events', () => {
     expect(decisions.p99Ms).toBeGreaterThanOrEqual(decisions.p50Ms);
   });
 
-  test('sends a tick per second, and the sums equal history and metrics', async () => {
+  test('GET /v1/events sends a tick per second, and sums equal history and metrics', async () => {
     const running = await start();
     const reader = await listen(running);
     const paths = ['few', 'many', 'watched'].map((each) => ({ policy: each, key: 'k' }));
@@ -128,7 +128,7 @@ describe('GET /v1/events', () => {
     }
   });
 
-  test('includes all decisions after hello, also after a blocked event loop', async () => {
+  test('an event stream has all decisions after hello and no earlier ones', async () => {
     const running = await start();
     const { history } = running.service.app.live;
     history.stop();
@@ -141,7 +141,7 @@ describe('GET /v1/events', () => {
     expect(sumOf(reader.ticks, 'allowed')).toBe(1);
   });
 
-  test('limits the denials per tick, and a filter finds a rare key', async () => {
+  test('an event stream limits the denials per tick, and a filter finds a rare key', async () => {
     const running = await start();
     const all = await listen(running);
     const rare = await listen(running, '/v1/events?policy=few&key=ra*e');
@@ -160,7 +160,7 @@ describe('GET /v1/events', () => {
     expect(sumOf(other.ticks, 'denied')).toBe(10_000);
   });
 
-  test('hello contains the address of Grafana only if it is set', async () => {
+  test('the hello event contains the address of Grafana only if one is set', async () => {
     const grafanaUrl = 'https://grafana.example/d/sluice?var-policy=All';
     for (const settings of [{ grafanaUrl: undefined }, { grafanaUrl }]) {
       const running = await start({ settings });
@@ -169,7 +169,7 @@ describe('GET /v1/events', () => {
     }
   });
 
-  test('rejects an invalid filter', async () => {
+  test('GET /v1/events rejects an invalid filter', async () => {
     const running = await start();
     const api = await DocumentedApi.of(running);
     const wrong: readonly [string, number, string][] = [
@@ -186,7 +186,7 @@ describe('GET /v1/events', () => {
     expect(running.service.app.live.feed.listeners).toBe(0);
   });
 
-  test('responds to GET and HEAD only', async () => {
+  test('/v1/events responds to GET and HEAD only', async () => {
     const running = await start();
     const head = await running.request('HEAD', '/v1/events');
     expect([head.status, head.headers.get('content-type')]).toEqual([200, 'text/event-stream']);
@@ -194,7 +194,7 @@ describe('GET /v1/events', () => {
     expect(running.service.app.live.feed.listeners).toBe(0);
   });
 
-  test('limits the number of streams, and a closed one makes room', async () => {
+  test('GET /v1/events limits the number of streams, and a closed one makes room', async () => {
     const running = await start();
     const { feed } = running.service.app.live;
     const readers = await Promise.all(Array.from({ length: MAX_STREAMS }, () => listen(running)));
@@ -209,7 +209,7 @@ describe('GET /v1/events', () => {
     await listen(running);
   });
 
-  test('stops collecting denials when the last stream closes', async () => {
+  test('the service stops collecting denials when the last event stream closes', async () => {
     const running = await start();
     const { live, metrics } = running.service.app;
     const reader = await listen(running);
@@ -219,7 +219,7 @@ describe('GET /v1/events', () => {
     await expect.poll(() => metrics.counters.onDenial, { timeout: 20_000 }).toBeUndefined();
   });
 
-  test('sends changed events for policies and overrides', async () => {
+  test('GET /v1/events sends changed events for policies and overrides', async () => {
     let isBad = true;
     const load = async () => {
       if (isBad) throw new Error('Expected something else');
@@ -248,7 +248,7 @@ describe('GET /v1/events', () => {
     expect(await next(4)).toEqual([{ what: 'policies' }, { what: 'overrides' }]);
   });
 
-  test('reports an unavailable store and the degraded decisions', async () => {
+  test('event streams report an unavailable store and the degraded decisions', async () => {
     const { store, state } = fallibleStore();
     const running = await start({ store: opened(store) });
     const reader = await listen(running);
@@ -266,7 +266,7 @@ describe('GET /v1/events', () => {
     await reader.until(() => reader.ticks.at(-1).store.up);
   });
 
-  test('reports a hung store as down without waiting', async () => {
+  test('event streams report a hung store as down without waiting', async () => {
     const inner = memoryStore();
     const state = { isHanging: false };
     const never = new Promise<never>(() => {});
@@ -285,7 +285,7 @@ describe('GET /v1/events', () => {
     expect(reader.ticks.at(-1).store).toEqual({ kind: 'redis', up: false });
   });
 
-  test('ends the stream when its session ends', async () => {
+  test('an event stream ends when the session of its client ends', async () => {
     const adminToken = 'a token of enough letters';
     const running = await start({ settings: { adminToken } });
     expect((await running.get('/v1/events')).status).toBe(401);
@@ -302,7 +302,7 @@ describe('GET /v1/events', () => {
     expect(ofToken.of('end')).toEqual([]);
   });
 
-  test('shutdown ends streams without waiting', async () => {
+  test('shutdown ends event streams without waiting', async () => {
     // Longer than the test may take.
     const running = await startRunning({
       config: { policies: POLICIES },
@@ -339,7 +339,7 @@ describe('a stream that is not read', () => {
   }
   const turn = () => new Promise((resolve) => setTimeout(resolve, 1));
 
-  test('a stream is slow above the backlog limit', async () => {
+  test('an event stream is slow if its backlog exceeds the limit', async () => {
     const { stream, response, answer } = await streamed();
     answer.pause();
     expect(stream.isSlow).toBe(false);
@@ -362,7 +362,7 @@ describe('a stream that is not read', () => {
     stream.end('slow');
   });
 
-  test('a stream that is read is never slow', async () => {
+  test('an event stream that the client reads is never slow', async () => {
     const { stream, answer } = await streamed();
     let size = 0;
     answer.on('data', ({ length }: Buffer) => {

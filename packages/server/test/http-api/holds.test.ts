@@ -19,7 +19,7 @@ const release = (receipt: unknown) => api.post('/v1/release', { receipt });
 const renew = (receipt: unknown) => api.post('/v1/renew', { receipt });
 
 describe('concurrency limits of the HTTP API', () => {
-  test('a check returns a fence, also in its limit and its receipt', async () => {
+  test('a check of a concurrency limit returns a fence, also in limit and receipt', async () => {
     const first = await check({ policy: 'jobs', key: 'fence' });
     const second = await check({ policy: 'jobs', key: 'fence' });
     expect(second.fence).toBeGreaterThan(first.fence);
@@ -29,7 +29,7 @@ describe('concurrency limits of the HTTP API', () => {
     expect([third.allowed, third.fence]).toEqual([false, undefined]);
   });
 
-  test('release ends a hold once', async () => {
+  test('POST /v1/release ends a hold once', async () => {
     const { receipt } = await check({ policy: 'jobs', key: 'release', cost: 2 });
     expect((await check({ policy: 'jobs', key: 'release' })).allowed).toBe(false);
     const { status, json } = await release(receipt);
@@ -38,7 +38,7 @@ describe('concurrency limits of the HTTP API', () => {
     expect((await check({ policy: 'jobs', key: 'release', cost: 2 })).allowed).toBe(true);
   });
 
-  test('renew moves the expiry of a hold', async () => {
+  test('POST /v1/renew moves the expiry of a hold', async () => {
     const { receipt } = await check({ policy: 'jobs', key: 'renew' });
     const expiry = async (): Promise<number> =>
       (await api.get('/v1/keys/jobs/renew')).json.holds[0].expiresAtMs;
@@ -55,7 +55,7 @@ describe('concurrency limits of the HTTP API', () => {
     expect((await release(receipt)).json).toEqual({ released: false });
   });
 
-  test('release keeps the charges of windows, and refund returns both', async () => {
+  test('release keeps the charges of windows, and refund returns charges and holds', async () => {
     const limits = [
       { policy: 'log', key: 'joint', cost: 3 },
       { policy: 'jobs', key: 'joint' },
@@ -113,7 +113,7 @@ describe('concurrency limits of the HTTP API', () => {
     );
   });
 
-  test('checks of a batch can have labels', async () => {
+  test('the checks of a batch can label their holds', async () => {
     const one = { policy: 'jobs', key: 'batch' };
     const checks = [
       { ...one, label: 'one' },
@@ -124,11 +124,14 @@ describe('concurrency limits of the HTTP API', () => {
     expect(json.holds.map(({ label }: { label?: string }) => label)).toEqual(['one', 'two']);
   });
 
-  test.each([[5], ['x'.repeat(65)], [null]])('the label %j is rejected', async (label) => {
-    const { status, json } = await api.post('/v1/check', { policy: 'jobs', key: 'a', label });
-    expect([status, json.code, json.pointer]).toEqual([400, 'ERR_INVALID_OPTION', '/label']);
-    expect(json.detail).toMatch(/^Expected `label` to be a string of at most 64 characters, got/);
-  });
+  test.each([[5], ['x'.repeat(65)], [null]])(
+    'POST /v1/check rejects the label %j',
+    async (label) => {
+      const { status, json } = await api.post('/v1/check', { policy: 'jobs', key: 'a', label });
+      expect([status, json.code, json.pointer]).toEqual([400, 'ERR_INVALID_OPTION', '/label']);
+      expect(json.detail).toMatch(/^Expected `label` to be a string of at most 64 characters, got/);
+    },
+  );
 
   test.each(['/v1/release', '/v1/renew'])('%s rejects a receipt without a hold', async (path) => {
     const { receipt } = await check({ policy: 'log', key: 'none' });
@@ -142,7 +145,7 @@ describe('concurrency limits of the HTTP API', () => {
     expect([status, json.code]).toEqual([400, 'ERR_INVALID_RECEIPT']);
   });
 
-  test('a forged fence releases nothing', async () => {
+  test('a receipt with a forged fence releases nothing', async () => {
     const { receipt } = await check({ policy: 'jobs', key: 'forged' });
     const charges = receipt.charges.map((charge: object) => ({ ...charge, fence: 7 }));
     expect((await release({ ...receipt, charges })).json).toEqual({ released: false });

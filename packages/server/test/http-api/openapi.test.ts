@@ -31,14 +31,14 @@ describe('GET /v1/openapi.json', () => {
     expect(document.openapi).toBe('3.1.0');
   });
 
-  test('the Redocly linter reports no errors or warnings', async () => {
+  test('the Redocly linter reports no errors or warnings on the OpenAPI document', async () => {
     const config = await createConfig({ extends: ['recommended-strict'] });
     const source = JSON.stringify(document);
     const problems = await lintFromString({ source, config, absoluteRef: 'openapi.json' });
     expect(problems.map(({ ruleId, message }) => `${ruleId}: ${message}`)).toEqual([]);
   });
 
-  test('all references resolve, and all schemas are used', () => {
+  test('all references of the OpenAPI document resolve, and all schemas are used', () => {
     const text = JSON.stringify(document);
     const used = new Set(
       [...text.matchAll(/"\$ref":"#\/components\/(\w+\/\w+)"/g)].map(([, to]) => to),
@@ -69,7 +69,7 @@ describe('GET /v1/openapi.json', () => {
     }
   });
 
-  test('each operation has an id and describes its path parameters', () => {
+  test('each OpenAPI operation has a unique id and describes its path parameters', () => {
     const ids = operations().map(([, , { operationId }]) => operationId);
     expect(new Set(ids).size).toBe(ids.length);
     for (const [path, , { parameters = [] }] of operations()) {
@@ -79,7 +79,7 @@ describe('GET /v1/openapi.json', () => {
     }
   });
 
-  test('responses to checks match their schemas', async () => {
+  test('responses to checks match their OpenAPI schemas', async () => {
     const bodies = [
       { policy: 'few', key: 'a' },
       { policy: 'few', key: ['a', 1], cost: 2, id: 'i', onFailure: 'deny' },
@@ -101,7 +101,7 @@ describe('GET /v1/openapi.json', () => {
     expect((await api.post('/v1/check?enforce', { policy: 'few', key: 'a' })).status).toBe(429);
   });
 
-  test('error responses match their schemas', async () => {
+  test('error responses match their OpenAPI schemas', async () => {
     const rejected: readonly [string, string, unknown][] = [
       ['POST', '/v1/check', { policy: 'none', key: 'a' }],
       ['POST', '/v1/check', { policy: 'few', key: 'a', cots: 1 }],
@@ -121,7 +121,7 @@ describe('GET /v1/openapi.json', () => {
     }
   });
 
-  test('the check schema accepts and rejects the same bodies as the service', () => {
+  test('the OpenAPI schema of a check rejects invalid bodies and accepts a valid one', () => {
     const place = ['components', 'schemas', 'CheckBody'];
     const wrong = [
       {},

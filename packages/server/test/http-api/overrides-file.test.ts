@@ -63,7 +63,7 @@ describe('the overrides file', () => {
     expect(readdirSync(folder)).toEqual(['overrides.json']);
   });
 
-  test('concurrent overrides are all saved', async () => {
+  test('concurrent overrides are all saved in the overrides file', async () => {
     const api = await start();
     const keys = Array.from({ length: 50 }, (_, at) => `k${at}`);
     const responses = await Promise.all(
@@ -116,7 +116,7 @@ describe('the overrides file', () => {
     await api.close();
   });
 
-  test('a failed write of a shadow override is reported and saved later', async () => {
+  test('a shadow override that was not saved is reported and saved by a later change', async () => {
     const api = await start();
     await patch(api, true);
     const temporary = `${file}.${process.pid}.new`;
@@ -129,7 +129,7 @@ describe('the overrides file', () => {
     await api.close();
   });
 
-  test('expired overrides are dropped, and those of removed policies are kept', async () => {
+  test('the file drops expired overrides and keeps overrides of removed policies', async () => {
     const kept = { policy: 'former', key: 'a', limit: 3 };
     const expired = { policy: 'few', key: 'old', limit: 3, expiresAtMs: 1000 };
     writeFileSync(file, JSON.stringify({ overrides: [kept, expired] }));
@@ -140,7 +140,7 @@ describe('the overrides file', () => {
     await api.close();
   });
 
-  test('a failed write leaves the file unchanged', async () => {
+  test('a failed write leaves the overrides file unchanged', async () => {
     const api = await start();
     await api.put('/v1/overrides/few/a', { limit: 3 });
     // A folder exists at the path of the temporary file.
@@ -160,7 +160,7 @@ describe('the overrides file', () => {
     await api.close();
   });
 
-  test('a failed write is retried without another change', async () => {
+  test('a failed write of the overrides file is retried without another change', async () => {
     const api = await start();
     const temporary = `${file}.${process.pid}.new`;
     mkdirSync(temporary);
@@ -173,7 +173,7 @@ describe('the overrides file', () => {
   });
 
   test.skipIf(!canMount())(
-    'a full disk leaves the file unchanged, and the write is retried',
+    'a full disk leaves the overrides file unchanged, and the write is retried',
     async () => {
       const disk = join(folder, 'disk');
       mkdirSync(disk);
@@ -201,7 +201,7 @@ describe('the overrides file', () => {
     },
   );
 
-  test('a temporary file left by a killed process is deleted', async () => {
+  test('a temporary overrides file left by a killed process is deleted', async () => {
     writeFileSync(`${file}.4711.new`, '{"overrides": [');
     const api = await start();
     expect(readdirSync(folder)).toEqual(['overrides.json.lock']);

@@ -98,7 +98,7 @@ describe('/v1/overrides', () => {
     expect((await api.delete('/v1/overrides/few/brief')).status).toBe(404);
   });
 
-  test('the expiry is a date string or a number', async () => {
+  test('the expiry of an override is a date string or a number', async () => {
     const atMs = Date.parse('2090-01-31T12:00:00Z');
     for (const expiresAt of [atMs, '2090-01-31T12:00:00Z', '2090-01-31T13:00:00.000+01:00']) {
       const { json } = await api.put('/v1/overrides/few/a', { limit: 3, expiresAt });
@@ -118,7 +118,7 @@ describe('/v1/overrides', () => {
     expect((await api.delete('/v1/overrides/long/ada')).status).toBe(200);
   });
 
-  test('overrides stay exact when the window of their policy grows', async () => {
+  test('the limit of an override is reduced to stay exact when the window grows', async () => {
     await api.put('/v1/overrides/few/ada', { limit: 2 ** 31 - 1 });
     config = configOf({ policies: [policy('few', 2, '36500d')] });
     await api.post('/v1/reload');
@@ -127,7 +127,7 @@ describe('/v1/overrides', () => {
     expect(limit).toBeGreaterThan(2);
   });
 
-  test('audit lines contain the change, the old value and the caller', async () => {
+  test('audit lines of overrides contain the change, the old value and the caller', async () => {
     const caller = { by: '127.0.0.1', as: 'loopback' };
     await api.put('/v1/overrides/few/ada', { limit: 3 });
     await api.post('/v1/overrides', { policy: 'few', key: 'ada', limit: 4, reason: 'more' });
@@ -193,7 +193,7 @@ describe('/v1/overrides', () => {
   });
 });
 
-test('overrides take effect at once on Redis despite cached denials', async () => {
+test('on Redis, an override applies to the next check despite cached denials', async () => {
   const redis = await startRedis();
   const settings = { store: redis.url, deadlineMs: '5s' };
   const api = await DocumentedApi.of(await startRunning({ config: { policies }, settings }));
@@ -217,7 +217,7 @@ describe('Overrides', () => {
     ...more,
   });
 
-  test('an exact key has precedence over patterns, then the most specific one', () => {
+  test('an override of an exact key has precedence, then one of the most specific pattern', () => {
     const all = new Overrides();
     all.useFile([overrideOf('a*', 1), overrideOf('*', 2), overrideOf('ab*', 3)]);
     all.set(overrideOf('*c', 4));
@@ -230,7 +230,7 @@ describe('Overrides', () => {
     expect(all.limitFor('other', 'abc')).toBeUndefined();
   });
 
-  test('listeners receive local and remote changes', () => {
+  test('listeners receive local and remote changes of overrides', () => {
     const all = new Overrides();
     const changes: OverrideChange[] = [];
     all.onChange((change) => changes.push(change));
@@ -286,7 +286,7 @@ describe('Overrides', () => {
     expect(matchesWildcard(pattern, text)).toBe(expected);
   });
 
-  test('a pattern with many wildcards is matched in linear time', () => {
+  test('an override pattern with many wildcards is matched in linear time', () => {
     const all = new Overrides();
     all.set(overrideOf(`${'a*'.repeat(500)}b`, 1));
     for (let call = 0; call < 2000; call++) {

@@ -29,7 +29,7 @@ describe('POST /v1/refund', () => {
     expect(await remaining('log', 'a')).toBe(10);
   });
 
-  test('concurrent refunds of one receipt apply once', async () => {
+  test('concurrent refunds of one receipt restore the cost once', async () => {
     await check({ policy: 'log', key: 'once', cost: 4 });
     const { receipt } = await check({ policy: 'log', key: 'once', cost: 2 });
     const responses = await Promise.all(Array.from({ length: 8 }, () => refund(receipt)));

@@ -176,12 +176,12 @@ async function sendAll(
 const WITHOUT_TOKEN = [{}, { accept: 'text/html' }, { 'sec-fetch-site': 'cross-site' }];
 
 describe('responses match the OpenAPI document', { timeout: 120_000 }, () => {
-  test('responses match on loopback with the memory store', async () => {
+  test('responses match the OpenAPI document on loopback with the memory store', async () => {
     const statuses = await sendAll({}, WITHOUT_TOKEN, 1);
     for (const status of [200, 302, 400, 403, 404, 429]) expect(statuses).toContain(status);
   });
 
-  test('responses match with a missing, wrong or right token and cross-site', async () => {
+  test('responses match the OpenAPI document with any token and cross-site', async () => {
     const headers = [
       { authorization: `Bearer ${TOKEN}` },
       {},
@@ -193,7 +193,7 @@ describe('responses match the OpenAPI document', { timeout: 120_000 }, () => {
   });
 
   test.each(['deny', 'throw', 'allow', 'local'] as const)(
-    'responses match without the store and with the failure action %s',
+    'without the store, responses match the OpenAPI document with the action %s',
     async (action) => {
       const stride = action === 'deny' ? 1 : 4;
       const statuses = await sendAll({ store: unavailableStore(action) }, [{}], stride);
@@ -201,7 +201,7 @@ describe('responses match the OpenAPI document', { timeout: 120_000 }, () => {
     },
   );
 
-  test('responses match while the configuration files are invalid', async () => {
+  test('responses match the OpenAPI document while configuration files are invalid', async () => {
     const load = async () => {
       throw new ConfigError([{ file: 'a.yaml', line: 1, column: 2, message: 'wrong' }]);
     };

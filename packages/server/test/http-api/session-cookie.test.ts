@@ -120,7 +120,7 @@ describe('session cookies', () => {
     vi.useRealTimers();
   });
 
-  test('a session survives a restart and is valid in other services', async () => {
+  test('a session is valid in services with the same token and invalid in others', async () => {
     const cookie = cookieIn(await signIn(running));
     const second = await start();
     const response = await request(second, 'GET', '/v1/policies', own(second, cookie));
@@ -131,7 +131,7 @@ describe('session cookies', () => {
     await other.close();
   });
 
-  test('a long response can check the expiry and the end of its session', async () => {
+  test('access control reports the expiry and the end of the session of a request', async () => {
     const signed = await signIn(running);
     const { access } = running.service.app;
     const seen = new Promise((resolve) => {

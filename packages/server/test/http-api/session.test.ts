@@ -194,7 +194,7 @@ describe('sign-out', () => {
   });
 });
 
-test('with TLS the cookie is Secure, and an http origin is rejected', async () => {
+test('with TLS, the session cookie is Secure, and an http origin is rejected', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'sluice-session-'));
   const files = writeTlsFiles(folder);
   const service = await start(files);

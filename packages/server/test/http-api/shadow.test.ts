@@ -34,7 +34,7 @@ const shadowOf = async (name: string) => {
 };
 
 describe('PATCH /v1/policies/:policy with shadow', () => {
-  test('PATCH turns shadow mode on and off from the next decision on', async () => {
+  test('PATCH /v1/policies turns shadow mode on and off from the next decision on', async () => {
     await check('few', 'ada');
     await check('few', 'ada');
     for (let round = 0; round < 3; round++) {
@@ -66,7 +66,7 @@ describe('PATCH /v1/policies/:policy with shadow', () => {
     expect((await api.get('/v1/keys/few/ada')).json.used).toBe(2);
   });
 
-  test('PATCH enforces a policy that the files put in shadow mode', async () => {
+  test('PATCH /v1/policies enforces a policy that the files put in shadow mode', async () => {
     await check('watched', 'ada');
     expect(await check('watched', 'ada')).toMatchObject({ allowed: true });
     await patch('watched', false);
@@ -75,7 +75,7 @@ describe('PATCH /v1/policies/:policy with shadow', () => {
     expect(await check('watched', 'ada')).toMatchObject({ allowed: true, limits: [] });
   });
 
-  test('PATCH affects one policy, also in a check of several', async () => {
+  test('PATCH /v1/policies affects one policy, also in a check of several', async () => {
     await patch('watched', false);
     const limits = policies.map(({ name }) => ({ policy: name, key: 'joint' }));
     const joint = async () => (await api.post('/v1/check', { limits })).json;
@@ -89,7 +89,7 @@ describe('PATCH /v1/policies/:policy with shadow', () => {
     expect([neither.allowed, neither.limits, neither.shadow.length]).toEqual([true, [], 2]);
   });
 
-  test('PATCH with null deletes the shadow override', async () => {
+  test('PATCH /v1/policies with null deletes the shadow override', async () => {
     expect(await shadowOf('watched')).toEqual([true, 'file']);
     await patch('watched', false);
     expect(await shadowOf('watched')).toEqual([false, 'api']);
@@ -101,7 +101,7 @@ describe('PATCH /v1/policies/:policy with shadow', () => {
     expect([again.status, again.json.before]).toEqual([200, { shadow: true, shadowBy: 'file' }]);
   });
 
-  test('PATCH sets the API as source even if the files have the same value', async () => {
+  test('PATCH /v1/policies sets `shadowBy` to api even if the files agree', async () => {
     expect((await patch('few', false)).json.policy).toMatchObject({ shadowBy: 'api' });
     expect((await patch('watched', true)).json.policy).toMatchObject({ shadowBy: 'api' });
     const { json } = await api.get('/v1/policies');
@@ -111,7 +111,7 @@ describe('PATCH /v1/policies/:policy with shadow', () => {
     ]);
   });
 
-  test('PATCH responds 404 for an unknown policy', async () => {
+  test('PATCH /v1/policies responds 404 for an unknown policy', async () => {
     for (const name of ['none', '__proto__', 'constructor', 'sluice.none']) {
       for (const shadow of [true, false, null]) {
         const { status, json } = await patch(name, shadow);
@@ -136,7 +136,7 @@ describe('PATCH /v1/policies/:policy with shadow', () => {
     [{ limit: 5 }, `Expected only shadow, got \`limit\`; ${inFiles}`, '/limit'],
     [{ window: '1m' }, 'got `window`; change it in the configuration files', '/window'],
     [{ shdaow: true }, 'Expected only shadow, got `shdaow`', '/shdaow'],
-  ])('PATCH rejects the body %j', async (body, detail, pointer) => {
+  ])('PATCH /v1/policies rejects the body %j', async (body, detail, pointer) => {
     const { status, json } = await api.request('PATCH', '/v1/policies/few', body);
     expect([status, json.code]).toEqual([400, 'ERR_INVALID_BODY']);
     expect(json.detail).toContain(detail);
@@ -145,12 +145,12 @@ describe('PATCH /v1/policies/:policy with shadow', () => {
     expect(audits()).toEqual([]);
   });
 
-  test('PATCH rejects a query', async () => {
+  test('PATCH /v1/policies rejects a query', async () => {
     const { status } = await api.request('PATCH', '/v1/policies/few?shadow=true', { shadow: true });
     expect([status, await shadowOf('few')]).toEqual([400, [false, 'file']]);
   });
 
-  test('PATCH writes an audit line with the values before and after', async () => {
+  test('PATCH /v1/policies writes an audit line with the values before and after', async () => {
     await patch('few', true);
     await patch('few', null);
     const file = { shadow: false, shadowBy: 'file' };
@@ -161,7 +161,7 @@ describe('PATCH /v1/policies/:policy with shadow', () => {
     ]);
   });
 
-  test('PATCH requires the token', async () => {
+  test('PATCH /v1/policies requires the admin token', async () => {
     const running = await startRunning({ config, settings: { adminToken: 'x'.repeat(20) } });
     const rejected = await running.request('PATCH', '/v1/policies/few', { shadow: true });
     expect([rejected.status, rejected.json.code]).toEqual([401, 'ERR_UNAUTHORIZED']);
@@ -234,7 +234,7 @@ describe('shadow overrides', () => {
     expect(await statusOf()).toBe(200);
   });
 
-  test('a shadow override applies to Envoy', async () => {
+  test('a shadow override applies to descriptors of Envoy', async () => {
     const text = `
 domain: shop
 descriptors:

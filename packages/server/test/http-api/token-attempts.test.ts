@@ -118,7 +118,7 @@ describe('bearer tokens', () => {
     await service.close();
   });
 
-  test('valid bearer tokens are not counted', async () => {
+  test('valid bearer tokens are not counted as attempts', async () => {
     const service = await start();
     for (let count = 0; count < 30; count++) {
       expect((await sendBearer(service, '127.0.0.9', TOKEN)).status).toBe(200);
@@ -184,7 +184,7 @@ describe('attempts at several services on one Redis', () => {
   });
   afterAll(() => redis?.stop());
 
-  test('services on one Redis count attempts together', async () => {
+  test('services on one Redis count wrong tokens together', async () => {
     const settings = { store: redis.url, deadlineMs: '2s', prefix: 'attempts:' };
     const services = [await start(settings), await start(settings)];
     for (const each of services) {
@@ -211,7 +211,7 @@ describe('attempts at several services on one Redis', () => {
 
 describe('audit lines', () => {
   test.each(['silent', 'fatal', 'error', 'warn', 'info'])(
-    'audit lines are logged at level %s',
+    'audit lines are logged at the log level %s',
     async (level) => {
       const service = await start({}, level);
       await sendBearer(service, '127.0.0.9', 'wrong');

@@ -110,12 +110,12 @@ describe.each(['0.0.0.0:0', '[::]:0', '127.0.0.1:0'])(
       }
     });
 
-    test('a token in the query is ignored', async () => {
+    test('an admin token in the query is ignored', async () => {
       const path = `/v1/policies?token=${encodeURIComponent(TOKEN)}`;
       expect((await send(running, 'GET', path)).status).toBe(401);
     });
 
-    test('HEAD requires the token as well', async () => {
+    test('a HEAD request to an admin route requires the token', async () => {
       expect((await send(running, 'HEAD', '/v1/policies')).status).toBe(401);
       expect((await send(running, 'HEAD', '/v1/policies', bearer(TOKEN))).status).toBe(200);
     });
@@ -127,7 +127,7 @@ describe.each(['0.0.0.0:0', '[::]:0', '127.0.0.1:0'])(
       }
     });
 
-    test('routes for checks do not require the token', async () => {
+    test('routes other than admin routes do not require the token', async () => {
       for (const { method, path, access } of running.service.routes) {
         if (access === 'admin') continue;
         const response = await send(running, method === '*' ? 'GET' : method, targetOf(path));
@@ -135,7 +135,7 @@ describe.each(['0.0.0.0:0', '[::]:0', '127.0.0.1:0'])(
       }
     });
 
-    test('the token is never logged', () => {
+    test('the admin token is never logged', () => {
       expect(lines.join('\n')).not.toContain(TOKEN);
       expect(lines.join('\n')).not.toContain('horse');
     });
@@ -143,7 +143,7 @@ describe.each(['0.0.0.0:0', '[::]:0', '127.0.0.1:0'])(
 );
 
 describe('the admin token', () => {
-  test('a token can contain non-ASCII characters', async () => {
+  test('an admin token can contain non-ASCII characters', async () => {
     const running = await start({ adminToken: 'schlüssel für später' });
     const { port } = running.service.http;
     const field = (token: string) => `Authorization: Bearer ${token}`;
@@ -167,7 +167,7 @@ describe('access on loopback without a token', () => {
     return (await exchange(running.service.http.port, [head])).status;
   };
 
-  test('local callers have admin access', async () => {
+  test('without a token, local callers have admin access', async () => {
     for (const { method, path } of running.service.routes) {
       const response = await send(running, method === '*' ? 'GET' : method, targetOf(path));
       expect([path, [401, 403].includes(response.status)]).toEqual([path, false]);
@@ -175,7 +175,7 @@ describe('access on loopback without a token', () => {
   });
 
   test.each(['127.0.0.1', '127.0.0.1:80', '127.1.2.3', 'localhost', 'LOCALHOST:9', '[::1]:8080'])(
-    'accepts the host name %s',
+    'without a token, loopback accepts the host name %s',
     async (host) => expect(await status('/v1/policies', `Host: ${host}`)).toBe(200),
   );
 
@@ -188,13 +188,13 @@ describe('access on loopback without a token', () => {
     '[::1].evil.example',
     '128.0.0.1',
     '',
-  ])('rejects the host name %j (DNS rebinding)', async (host) => {
+  ])('without a token, loopback rejects the host name %j (DNS rebinding)', async (host) => {
     expect(await status('/v1/policies', `Host: ${host}`)).toBe(403);
     expect(await status('/healthz', `Host: ${host}`)).toBe(200);
   });
 
   const own = () => `127.0.0.1:${running.service.http.port}`;
-  test('rejects every cross-site request', async () => {
+  test('without a token, loopback rejects every cross-site request', async () => {
     const foreign = [
       'Origin: https://evil.example',
       'Origin: null',

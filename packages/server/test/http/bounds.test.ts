@@ -51,30 +51,30 @@ async function drip(start: string, byte: string): Promise<number> {
 }
 
 describe('HTTP connections', () => {
-  test('a connection that sends nothing is closed', async () => {
+  test('an HTTP connection that sends nothing is closed', async () => {
     const { status, closed } = await exchange(port, []);
     expect([status, closed]).toEqual([408, true]);
   });
 
-  test('a connection that never completes its headers is closed', async () => {
+  test('an HTTP connection that never completes its headers is closed', async () => {
     // A reset may overtake the response.
     expect([408, 0]).toContain(await drip('GET /echo HTTP/1.1\r\nHost: x\r\n', 'X: y\r\n'));
     expect([408, 0]).toContain(await drip('GET /', 'x'));
   });
 
-  test('a connection that never completes its body is closed', async () => {
+  test('an HTTP connection that never completes its body is closed', async () => {
     const head = headOf('POST', '/echo', 'Content-Length: 100000');
     expect([408, 0]).toContain(await drip(head, ' '));
     const chunked = headOf('POST', '/echo', 'Transfer-Encoding: chunked');
     expect([408, 0]).toContain(await drip(chunked, '1\r\n \r\n'));
   });
 
-  test('an idle keep-alive connection is closed', async () => {
+  test('an idle HTTP keep-alive connection is closed', async () => {
     const { status, closed } = await exchange(port, [headOf('GET', '/none')]);
     expect([status, closed]).toEqual([404, true]);
   });
 
-  test('a connection that never reads its responses is closed', async () => {
+  test('an HTTP connection that never reads its responses is closed', async () => {
     const socket = await open(port);
     socket.pause();
     const body = JSON.stringify('x'.repeat(900_000));
@@ -87,7 +87,7 @@ describe('HTTP connections', () => {
     socket.destroy();
   });
 
-  test('a silent connection stays open while its response is streamed', async () => {
+  test('a silent HTTP connection stays open while its response is streamed', async () => {
     const socket = await open(port);
     let text = '';
     socket.on('data', (bytes) => {
@@ -129,14 +129,14 @@ describe('HTTP connections', () => {
   });
 });
 
-test('an internal error is described only in the log', async () => {
+test('the response to an internal error does not contain the error message', async () => {
   const { status, text } = await exchange(port, [headOf('GET', '/fail', 'Connection: close')]);
   expect(status).toBe(500);
   expect(text).toContain('ERR_INTERNAL');
   expect(text).not.toContain('secret');
 });
 
-test('listen rejects if the port is in use', async () => {
+test('listen of the HTTP server rejects if the port is in use', async () => {
   const settings = settingsOf();
   const access = new AccessControl(settings, { bearer: async () => {} });
   const second = new HttpServer(new Router(), access, undefined, pino({ level: 'silent' }));

@@ -76,7 +76,7 @@ describe.each([
     expect(await used('victim')).toBe(0);
   });
 
-  test('a retry from another address finds the id and has the same receipt', async () => {
+  test('a check with a known id from another address returns the same receipt', async () => {
     await start();
     const first = await check(VICTIM, 'victim', 'order-7');
     expect(await check(OTHER_VICTIM, 'victim', 'order-7')).toEqual(first);

@@ -18,7 +18,7 @@ const chunked = (...chunks: readonly string[]): string =>
   [...chunks, ''].map((each) => `${Buffer.byteLength(each).toString(16)}\r\n${each}\r\n`).join('');
 
 describe('request bodies', () => {
-  test('accepts a chunked body, and a body sent byte by byte', async () => {
+  test('the HTTP server accepts a chunked body, and a body sent byte by byte', async () => {
     const text = JSON.stringify(CHECK);
     const head = headOf('POST', '/v1/check', 'Transfer-Encoding: chunked', close);
     expect((await exchange(port, [head + chunked(text.slice(0, 5), text.slice(5))])).status).toBe(
@@ -31,7 +31,7 @@ describe('request bodies', () => {
     expect(Buffer.from(response, 'latin1').toString()).toContain('"key":"😀ü"');
   });
 
-  test('rejects a body that is not UTF-8, not JSON, or empty', async () => {
+  test('POST /v1/check rejects a body that is not UTF-8, not JSON, or empty', async () => {
     const bodies = [
       Buffer.from([0x7b, 0x22, 0xff, 0x22, 0x7d]),
       Buffer.from([0x22, 0xed, 0xa0, 0x80, 0x22]),
@@ -50,12 +50,12 @@ describe('request bodies', () => {
     }
   });
 
-  test('the problem detail contains the error of the JSON parser', async () => {
+  test('the problem detail of invalid JSON contains the error of the parser', async () => {
     const { text } = await exchange(port, [checkText('{"policy":NaN}', close)]);
     expect(text).toContain('"detail":"Expected the body to be JSON, got an error: Unexpected ');
   });
 
-  test('rejects a body nested more than 16 levels, not counting brackets in strings', async () => {
+  test('a body nested more than 16 levels is rejected, not counting quoted brackets', async () => {
     const nested = (depth: number) => `${'['.repeat(depth)}${']'.repeat(depth)}`;
     const deepest = await exchange(port, [checkText(nested(16), close)]);
     expect(codeOf(deepest.text)).toBe('ERR_INVALID_CHECK');
@@ -67,7 +67,7 @@ describe('request bodies', () => {
     expect([endless.status, codeOf(endless.text)]).toEqual([400, 'ERR_BODY_TOO_DEEP']);
   });
 
-  test('accepts a body of 1 MiB and rejects a larger one', async () => {
+  test('POST /v1/check accepts a body of 1 MiB and rejects a larger one', async () => {
     const filled = (bytes: number) => {
       const text = JSON.stringify(CHECK);
       return text + ' '.repeat(bytes - text.length);
@@ -90,7 +90,7 @@ describe('request bodies', () => {
     expect([endless.status, endless.closed]).toEqual([413, true]);
   });
 
-  test('sends 100 Continue only if the body is accepted', async () => {
+  test('the HTTP server sends 100 Continue only if the body is accepted', async () => {
     const expects = 'Expect: 100-continue';
     const text = JSON.stringify(CHECK);
     const head = headOf('POST', '/v1/check', `Content-Length: ${text.length}`, expects, close);
@@ -102,14 +102,14 @@ describe('request bodies', () => {
     expect((await exchange(port, [odd])).status).toBe(417);
   });
 
-  test('an ignored body does not affect the next request', async () => {
+  test('an ignored HTTP body does not affect the next request', async () => {
     const body = 'GET /evil HTTP/1.1\r\n\r\n';
     const stray = headOf('POST', '/none', `Content-Length: ${body.length}`) + body;
     const { text } = await exchange(port, [stray, headOf('GET', '/healthz', close)]);
     expect(text.match(/HTTP\/1\.1 \d{3}/g)).toEqual(['HTTP/1.1 404', 'HTTP/1.1 200']);
   });
 
-  test('an incomplete body does not affect other requests', async () => {
+  test('an incomplete HTTP body does not affect other requests', async () => {
     const socket = await open(port);
     socket.write(checkText(CHECK).slice(0, -5));
     socket.destroy();
@@ -118,7 +118,7 @@ describe('request bodies', () => {
 });
 
 describe('HTTP requests', () => {
-  test('accepts HTTP/1.0 and absolute URLs', async () => {
+  test('the HTTP server accepts HTTP/1.0 and absolute URLs', async () => {
     expect((await exchange(port, ['GET /healthz HTTP/1.0\r\n\r\n'])).status).toBe(200);
     for (const target of ['http://127.0.0.1/healthz', 'HTTPS://x:1/healthz?']) {
       const head = `GET ${target} HTTP/1.1\r\nHost: x\r\n${close}\r\n\r\n`;
@@ -134,7 +134,7 @@ describe('HTTP requests', () => {
     }
   });
 
-  test('responds to pipelined requests in order', async () => {
+  test('the HTTP server responds to pipelined requests in order', async () => {
     const bodies = Array.from({ length: 50 }, (_, at) =>
       checkText({ policy: 'many', key: `p${at}` }),
     );
@@ -146,7 +146,7 @@ describe('HTTP requests', () => {
     expect(text).toContain('"alive":true');
   });
 
-  test('rejects an ambiguous request', async () => {
+  test('the HTTP server rejects ambiguous and malformed requests', async () => {
     const text = JSON.stringify(CHECK);
     const length = `Content-Length: ${text.length}`;
     const ambiguous = [
@@ -172,7 +172,7 @@ describe('HTTP requests', () => {
     }
   });
 
-  test('rejects headers above the size limit', async () => {
+  test('the HTTP server rejects headers above the size limit', async () => {
     const long = headOf('GET', '/healthz', `X: ${'x'.repeat(64 * 1024)}`);
     expect((await exchange(port, [long])).status).toBe(431);
     const many = headOf('GET', '/healthz', ...Array(3000).fill('X: xxxxxxxxxxxx'));
@@ -181,7 +181,7 @@ describe('HTTP requests', () => {
     expect([414, 431]).toContain((await exchange(port, [path])).status);
   });
 
-  test('rejects 1,000 headers or more, and drops none', async () => {
+  test('the HTTP server rejects 1,000 headers or more', async () => {
     const fields = (count: number) => [...Array(count - 2).fill('X: y'), close];
     const few = await exchange(port, [headOf('GET', '/healthz', ...fields(999))]);
     expect(few.status).toBe(200);
@@ -192,7 +192,7 @@ describe('HTTP requests', () => {
     }
   });
 
-  test('responds 404 or 405 and keeps the connection open', async () => {
+  test('the HTTP server responds 404 or 405 and keeps the connection open', async () => {
     const socket = await open(port);
     const replies: string[] = [];
     let text = '';
@@ -234,7 +234,7 @@ describe('HTTP requests', () => {
   });
 });
 
-test('JSON responses have nosniff, except decisions', async () => {
+test('JSON responses other than decisions have X-Content-Type-Options: nosniff', async () => {
   const nosniffHeader = async (method: string, path: string, body?: unknown) =>
     (await running.request(method, path, body)).headers.get('x-content-type-options');
   for (const path of ['/v1/policies', '/v1/openapi.json', '/v1/keys/many/a', '/v1/nowhere']) {

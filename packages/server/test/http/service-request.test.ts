@@ -54,7 +54,7 @@ describe('ServiceRequest', () => {
     }
   });
 
-  it('header names are right after more distinct names than the cache holds', async () => {
+  it('ServiceRequest has correct header names for more names than its cache holds', async () => {
     for (let turn = 0; turn < 5; turn++) {
       const lines = Array.from({ length: 500 }, (_, at) => `X-Name-${turn}-${at}: ${at}`);
       await send(['Host: a', ...lines]);

@@ -39,7 +39,7 @@ describe('Sessions', () => {
     expect(new Set(ids).size).toBe(1000);
   });
 
-  test('a session is valid in every process with the same token only', () => {
+  test('a session is valid in every process with the same token and in no other', () => {
     const { clock, session, text } = setUp();
     expect(new Sessions(TOKEN, clock).read(text)).toEqual(session);
     expect(new Sessions(`${TOKEN}.`, clock).read(text)).toBeUndefined();
@@ -100,7 +100,7 @@ describe('Sessions', () => {
     expect(later.read(text)).toBeUndefined();
   });
 
-  test('the name of a session does not reveal it', () => {
+  test('the name of a session in the log is not part of its cookie value', () => {
     const { session, text } = setUp();
     expect(sessionName(session)).toMatch(/^[0-9a-f]{8}$/);
     expect(text).not.toContain(sessionName(session));
