@@ -28,7 +28,7 @@ describe('client address of a forwarded request', () => {
   };
 
   it.each(['127.0.0.1', '127.9.9.9', '::1', '::ffff:127.0.0.1'])(
-    'the client is the last address that a proxy at %s sends, without trustProxy',
+    'without trustProxy, the client is the last address that a proxy at %s sends',
     (peer) => {
       expect(addressOf({}, peer, '192.0.2.1')).toBe('192.0.2.1');
       expect(addressOf({}, peer, '203.0.113.9, 192.0.2.1')).toBe('192.0.2.1');
@@ -37,12 +37,12 @@ describe('client address of a forwarded request', () => {
     },
   );
 
-  it('the client is the remote proxy itself without trustProxy, with a warning', () => {
+  it('without trustProxy, a remote proxy is the client itself, with a warning', () => {
     expect(addressOf({}, '10.0.0.1', '192.0.2.1')).toBe('10.0.0.1');
     expect(warned).toEqual(['WARN_FORWARDED_IGNORED']);
   });
 
-  it('the client is the proxy if it sends no client address, with a warning', () => {
+  it('a proxy that sends no client address is the client itself, with a warning', () => {
     expect(addressOf({}, '127.0.0.1')).toBe('127.0.0.1');
     expect(warned).toEqual(['WARN_FORWARDED_MISSING']);
   });
@@ -65,7 +65,7 @@ describe('client address of a forwarded request', () => {
     expect(warned).toEqual(['WARN_FORWARDED_IGNORED']);
   });
 
-  it('a request without a client address is rejected with 400', async () => {
+  it('a forward-auth request without a client address is rejected with 400', async () => {
     const config = { policies: [policy('p', 1, '1m')], rules: [rule('/**', [limit('p')])] };
     const running = await startRunning({ config });
     const router = new Router();

@@ -63,7 +63,7 @@ describe('forward-auth without the store', () => {
   const config = { policies: [policy('p', 1, '1m')], rules: [rule('/**', [limit('p')])] };
 
   it.each(['deny', 'throw'] as const)(
-    'the failure action %s responds 503, or 403 with ?deny=403',
+    'forward-auth with the failure action %s responds 503, or 403 with ?deny=403',
     async (action) => {
       const running = await startRunning({ config, store: unavailableStore(action) });
       const plain = await running.get(PATH, forwarded('/'));
@@ -81,10 +81,13 @@ describe('forward-auth without the store', () => {
   it.each([
     ['allow', [200, 200]],
     ['local', [200, 429]],
-  ] as const)('the failure action %s responds %j to two requests', async (action, statuses) => {
-    const running = await startRunning({ config, store: unavailableStore(action) });
-    const responses = await repeat(2, () => running.get(PATH, forwarded('/')));
-    expect(statusesOf(responses)).toEqual(statuses);
-    await running.close();
-  });
+  ] as const)(
+    'forward-auth with the failure action %s responds %j to two requests',
+    async (action, statuses) => {
+      const running = await startRunning({ config, store: unavailableStore(action) });
+      const responses = await repeat(2, () => running.get(PATH, forwarded('/')));
+      expect(statusesOf(responses)).toEqual(statuses);
+      await running.close();
+    },
+  );
 });

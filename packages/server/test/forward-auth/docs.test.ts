@@ -102,7 +102,7 @@ describe('examples/proxies/sluice.yaml', () => {
   });
   afterAll(() => running.close());
 
-  it('the example limits logins and other requests, but not the health check', async () => {
+  it('examples/proxies/sluice.yaml limits logins and other requests, not /health', async () => {
     const login = forwarded('/login', { 'x-forwarded-method': 'POST' });
     const logins = await repeat(6, () => running.get(PATH, login));
     expect(statusesOf(logins)).toEqual([200, 200, 200, 200, 200, 429]);
@@ -115,7 +115,7 @@ describe('examples/proxies/sluice.yaml', () => {
     expect([health.status, health.headers.has('ratelimit')]).toEqual([200, false]);
   });
 
-  it('the example limits 500 requests with made-up keys by address', async () => {
+  it('examples/proxies/sluice.yaml limits requests with made-up keys by address', async () => {
     let passed = 0;
     for (let turn = 0; turn < 500; turn++) {
       const headers = { 'x-forwarded-for': '192.0.2.77', 'x-api-key': `made-up-${turn}` };

@@ -22,7 +22,7 @@ describe('forward-auth', () => {
   });
   afterAll(() => running.close());
 
-  it('an allowed request gets 200, no body and rate-limit headers', async () => {
+  it('forward-auth responds to an allowed request with 200 and rate-limit headers', async () => {
     const response = await running.get(
       PATH,
       forwarded('/few/x', { 'x-forwarded-for': freshClient() }),
@@ -34,7 +34,7 @@ describe('forward-auth', () => {
     expect(response.headers.get('x-sluice-status')).toBeNull();
   });
 
-  it('a denied request gets 429, problem details and Retry-After', async () => {
+  it('forward-auth responds to a denied request with 429 and Retry-After', async () => {
     const headers = forwarded('/few/x?page=1', { 'x-forwarded-for': freshClient() });
     const responses = await repeat(3, () => running.get(PATH, headers));
     expect(statusesOf(responses)).toEqual([200, 200, 429]);
@@ -65,7 +65,7 @@ describe('forward-auth', () => {
     },
   );
 
-  it('a request without a rule or a limit is allowed without headers', async () => {
+  it('forward-auth allows a request without a rule or limit, without headers', async () => {
     for (const uri of ['/other', '/free']) {
       const response = await running.get(PATH, forwarded(uri));
       expect([response.status, response.text]).toEqual([200, '']);
@@ -74,7 +74,7 @@ describe('forward-auth', () => {
   });
 
   it.each(['GET', 'HEAD', 'POST', 'PUT', 'DELETE', 'OPTIONS', 'PATCH', 'PURGE'])(
-    'the endpoint accepts the method %s',
+    'forward-auth accepts the method %s',
     async (method) => {
       const headers = forwarded('/few/x', { 'x-forwarded-for': freshClient() });
       const responses = await repeat(3, () => running.request(method, PATH, undefined, headers));
@@ -102,7 +102,7 @@ describe('forward-auth', () => {
     expect(statusesOf(responses)).toEqual([200, 429, 429, 200]);
   });
 
-  it('cross-site requests of browsers are accepted', async () => {
+  it('forward-auth accepts cross-site requests of browsers', async () => {
     const browser = {
       origin: 'https://elsewhere.example',
       'sec-fetch-site': 'cross-site',
@@ -111,7 +111,7 @@ describe('forward-auth', () => {
     expect((await running.get(PATH, forwarded('/few/x', browser))).status).toBe(200);
   });
 
-  it('rules match every spelling of a path', async () => {
+  it('forward-auth rules match every spelling of a path', async () => {
     const from = { 'x-forwarded-for': freshClient() };
     const uris = ['/few/a', '//few/a', '/x/../few/a?', '/%66ew/a', '/FEW/a', '/few', '/few/?x'];
     const responses = await Promise.all(uris.map((uri) => running.get(PATH, forwarded(uri, from))));
@@ -119,7 +119,7 @@ describe('forward-auth', () => {
   });
 
   it.each(['/few/%', '/few/%00', '/few/%zz', '/few/\u00e9', '*', '/', '/?'])(
-    'a request with the unusual URI %j is allowed',
+    'forward-auth allows a request with the unusual URI %j',
     async (uri) => {
       const response = await running.get(
         PATH,
@@ -129,7 +129,7 @@ describe('forward-auth', () => {
     },
   );
 
-  it('paths beside the endpoint respond 404', async () => {
+  it('paths beside the forward-auth endpoint respond 404', async () => {
     for (const path of [`${PATH}/`, `${PATH}/few`, `${PATH}/ext-authz`, `${PATH}x`]) {
       expect((await running.get(path, forwarded('/few/x'))).status).toBe(404);
     }
@@ -176,7 +176,7 @@ describe('forward-auth', () => {
     });
   });
 
-  it('a body is ignored, and the connection stays open', async () => {
+  it('forward-auth ignores a request body and keeps the connection open', async () => {
     const { port } = running.service.http;
     const headers = forwarded('/few/x', { 'x-forwarded-for': freshClient() });
     const body = 'x'.repeat(300_000);
@@ -191,7 +191,7 @@ describe('forward-auth', () => {
     expect(text.match(/HTTP\/1\.1 \d+/g)).toEqual(statuses);
   });
 
-  it('pipelined requests are allowed exactly up to the limit', async () => {
+  it('pipelined forward-auth requests are allowed exactly up to the limit', async () => {
     const headers = forwarded('/few/x', { 'x-forwarded-for': freshClient() });
     const text = await raw(
       running.service.http.port,
@@ -228,7 +228,7 @@ describe('rate-limit headers of forward-auth', () => {
     ['draft-6', 'ratelimit-remaining', '0'],
     ['legacy', 'x-ratelimit-limit', '1'],
     ['none', 'ratelimit', null],
-  ])('the setting headers: %s selects the response headers', async (headers, name, value) => {
+  ])('with headers: %s, the forward-auth header %s is %s', async (headers, name, value) => {
     const config = { policies: [policy('p', 1, '1m')], rules: [rule('/**', [limit('p')])] };
     const running = await startRunning({ config, settings: { headers } });
     const [first, second] = await repeat(2, () => running.get(PATH, forwarded('/')));
@@ -238,7 +238,7 @@ describe('rate-limit headers of forward-auth', () => {
     await running.close();
   });
 
-  it('headers contain enforced limits, but no shadow limits', async () => {
+  it('forward-auth headers contain enforced limits, but no shadow limits', async () => {
     const policies = [
       policy('a', 5, '1m'),
       policy('b', 3, '1h'),

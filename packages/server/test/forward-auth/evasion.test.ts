@@ -225,7 +225,7 @@ beforeAll(ensureProxies, 300_000);
 const isReal = (kind: ProxyName): kind is (typeof KINDS)[number] =>
   (KINDS as readonly string[]).includes(kind);
 
-it('there are at least 60 distinct spellings', () => {
+it('there are at least 60 distinct spellings of a login request', () => {
   expect(new Set(SPELLINGS.map((each) => JSON.stringify(each))).size).toBeGreaterThanOrEqual(60);
 });
 
@@ -236,7 +236,7 @@ describe.each(PROXY_NAMES)('evasion behind %s', (kind) => {
   });
   afterAll(() => proxyPath.stop());
 
-  it('no listed spelling reaches the login uncounted', async () => {
+  it(`no listed spelling reaches the login behind ${kind} uncounted`, async () => {
     const outcomes: Outcome[] = [];
     for (const spelling of SPELLINGS) outcomes.push(await evaluate(proxyPath, spelling));
     expect(outcomes.flatMap(({ evasions }) => evasions)).toEqual([]);
@@ -244,7 +244,7 @@ describe.each(PROXY_NAMES)('evasion behind %s', (kind) => {
     expect(outcomes.filter(({ reached }) => reached > 0).length).toBeGreaterThanOrEqual(30);
   });
 
-  it('no random spelling reaches the login uncounted', async () => {
+  it(`no random spelling reaches the login behind ${kind} uncounted`, async () => {
     const random = randomOf(SEED + PROXY_NAMES.indexOf(kind));
     const count = Math.ceil(RANDOM_SPELLINGS / PROXY_NAMES.length);
     const evasions: string[] = [];

@@ -76,7 +76,7 @@ describe.each(PROXY_NAMES)('the proxy profile %s', (proxy) => {
     return [PATH, linesOf(forwarded(uri, { 'x-forwarded-for': client }))];
   };
 
-  it('forwarding headers of other profiles are ignored', async () => {
+  it(`the proxy profile ${proxy} ignores forwarding headers of other profiles`, async () => {
     const client = freshClient();
     const [path, lines] = own('/login', client);
     expect(await send(running, path, lines)).toBe(200);
@@ -88,7 +88,7 @@ describe.each(PROXY_NAMES)('the proxy profile %s', (proxy) => {
     }
   });
 
-  it('a repeated header of the profile is rejected', async () => {
+  it(`a repeated header of the proxy profile ${proxy} is rejected`, async () => {
     const [path, lines] = own('/login', freshClient());
     for (let at = 0; at < lines.length; at += 2) {
       const [name, value] = lines.slice(at, at + 2);
@@ -101,7 +101,7 @@ describe.each(PROXY_NAMES)('the proxy profile %s', (proxy) => {
     }
   });
 
-  it('a key header that is repeated, also with underscores, is rejected', async () => {
+  it('a repeated key header is rejected, also if one is spelled with underscores', async () => {
     const [path, lines] = own('/keys', freshClient());
     const key = ['X-Api-Key', 'a'];
     expect(await send(running, path, [...lines, ...key])).toBe(200);
@@ -118,14 +118,14 @@ describe.each(PROXY_NAMES)('the proxy profile %s', (proxy) => {
     expect(await send(running, path, [...lines, 'X_Api_Key', 'b'])).toBe(400);
   });
 
-  it('a comma counts as a repeated header if the proxy may join lines', async () => {
+  it('a comma in a key header is rejected if the proxy may join repeated headers', async () => {
     const [path, lines] = own('/keys', freshClient());
     const isJoined = proxy === 'envoy' || proxy === 'generic';
     const status = await send(running, path, [...lines, 'X-Api-Key', `a,b${proxy}`]);
     expect(status).toBe(isJoined ? 400 : 200);
   });
 
-  it('a parameter or cookie that occurs twice is rejected', async () => {
+  it('a key parameter or cookie that occurs twice is rejected', async () => {
     const client = freshClient();
     const status = (uri: string, ...more: readonly string[]): Promise<number> => {
       const [path, lines] = own(uri, client);
@@ -142,7 +142,7 @@ describe.each(PROXY_NAMES)('the proxy profile %s', (proxy) => {
   it.each([
     ...['/x\\..\\login', '/%2flogin', '/x/..%2flogin', '/free/..%2flogin', '/free\\..\\login'],
     ...['/free/%2e%2e%5clogin', '//x/login', '/free//../login', '/login;x', '/login.'],
-  ])('the path %s is counted as the login', async (uri) => {
+  ])('the forwarded path %s is counted as the login', async (uri) => {
     const client = freshClient();
     const [path, lines] = own('/login', client);
     expect(await send(running, path, lines)).toBe(200);
@@ -151,7 +151,7 @@ describe.each(PROXY_NAMES)('the proxy profile %s', (proxy) => {
   });
 
   it.each(['/login#x', '/log in', 'login', 'http://free/login', '?'])(
-    'the target %j is rejected',
+    'the forwarded target %j is rejected',
     async (uri) => {
       if (proxy === 'envoy') return;
       const [path, lines] = own(uri, freshClient());
@@ -186,7 +186,7 @@ describe('missing headers of the proxy profile', () => {
     await running.close();
   });
 
-  it('a missing header of the profile is logged once', async () => {
+  it('a missing header of the proxy profile is logged once', async () => {
     const lines: string[] = [];
     const log = pino({ level: 'warn' }, { write: (line: string) => void lines.push(line) });
     const running = await startRunning({ config, log });
@@ -200,7 +200,7 @@ describe('missing headers of the proxy profile', () => {
     await running.close();
   });
 
-  it('the host is required only if a rule matches it, and must be valid', async () => {
+  it('a forwarded host is required only if a rule matches hosts, and must be valid', async () => {
     const hosted = {
       ...rule('/h', 'login', ADDRESS),
       match: { kind: 'request' as const, host: ['a'] },
@@ -266,7 +266,7 @@ describe('identity behind nginx', () => {
   }, 300_000);
   afterAll(() => behind.stop());
 
-  it('a second X-Api-Key line does not create a new key', async () => {
+  it('behind nginx, a second X-Api-Key line does not create a new key', async () => {
     let passed = 0;
     for (let turn = 0; turn < 5; turn++) {
       const headers = ['X-Api-Key', 'real', 'X-Api-Key', `made-up-${turn}`];
@@ -276,7 +276,7 @@ describe('identity behind nginx', () => {
     expect(passed).toBeLessThanOrEqual(1);
   });
 
-  it('a second api_key parameter does not create a new key', async () => {
+  it('behind nginx, a second api_key parameter does not create a new key', async () => {
     let passed = 0;
     for (let turn = 0; turn < 5; turn++) {
       const received = await behind.request({ path: `/params?api_key=${turn}&api_key=real` });
@@ -286,7 +286,7 @@ describe('identity behind nginx', () => {
   });
 
   it.each(['/x\\..\\login', '/%2flogin', '/x/..%2flogin'])(
-    'nginx forwards %s, and it is counted as the login',
+    'the path %s that nginx forwards is counted as the login',
     async (path) => {
       const from = `127.9.${++clients >> 8}.${clients & 255}`;
       expect((await behind.request({ path: '/login', from })).status).toBe(200);

@@ -95,7 +95,7 @@ describe.each(KINDS)('forward-auth behind %s', (kind) => {
   });
   afterAll(() => behind.stop());
 
-  it('concurrent requests are allowed exactly up to the limit', async () => {
+  it(`behind ${kind}, concurrent requests are allowed exactly up to the limit`, async () => {
     const burst = async (from: string): Promise<void> => {
       const requests = Array.from({ length: 3 * LIMIT }, () =>
         behind.request({ path: '/many', from }),
@@ -119,7 +119,7 @@ describe.each(KINDS)('forward-auth behind %s', (kind) => {
     expect(behind.seen.filter((uri) => uri.startsWith('/v1/'))).toEqual([]);
   });
 
-  it('the client receives the rate-limit headers', async () => {
+  it(`behind ${kind}, the client receives the rate-limit headers`, async () => {
     const passed = await behind.request({ path: '/one', from: freshClient() });
     expect(passed.status).toBe(200);
     expect(passed.headers.ratelimit).toBe('"one";r=0;t=3600');
@@ -132,7 +132,7 @@ describe.each(KINDS)('forward-auth behind %s', (kind) => {
   });
 
   it.each(['403', '404', '429', '500', '503'])(
-    'the status %s of the application is forwarded unchanged',
+    `${kind} forwards the status %s of the application unchanged`,
     async (status) => {
       const response = await behind.request({ path: `/status/${status}`, from: freshClient() });
       expect([response.status, isFromApplication(response)]).toEqual([Number(status), true]);
@@ -141,13 +141,13 @@ describe.each(KINDS)('forward-auth behind %s', (kind) => {
     },
   );
 
-  it('a request is sent to the application once, even if it fails', async () => {
+  it(`${kind} sends a request to the application once, even if the request fails`, async () => {
     const response = await behind.request({ path: '/dies', method: 'DELETE' });
     expect([502, 503]).toContain(response.status);
     expect(behind.seen.filter((uri) => uri === '/dies')).toHaveLength(1);
   });
 
-  it('the application receives method, URI, body and client address', async () => {
+  it(`behind ${kind}, the application receives method, URI, body and client address`, async () => {
     const from = freshClient();
     const body = 'x'.repeat(200_000);
     const path = '/any?a=%20b&c=//d';
@@ -159,7 +159,7 @@ describe.each(KINDS)('forward-auth behind %s', (kind) => {
     expect(head.headers.ratelimit).toContain('"any";r=998');
   });
 
-  it('clients are counted by their real address', async () => {
+  it(`behind ${kind}, clients are counted by their real address`, async () => {
     const [ada, bob] = [freshClient(), freshClient()];
     expect((await behind.request({ path: '/one', from: ada })).status).toBe(200);
     const forgeries = [
@@ -177,7 +177,7 @@ describe.each(KINDS)('forward-auth behind %s', (kind) => {
     expect((await behind.request({ path: '/one', from: bob })).status).toBe(200);
   });
 
-  it('forged headers do not change the description of the request', async () => {
+  it(`behind ${kind}, forged headers do not change which limit applies`, async () => {
     const from = freshClient();
     expect((await behind.request({ path: '/one', from })).status).toBe(200);
     const names = ['X-Forwarded-Uri', 'X-Original-URI', 'X-Original-URL', 'X-Rewrite-URL'];
@@ -197,7 +197,7 @@ describe.each(KINDS)('forward-auth behind %s', (kind) => {
     }
   });
 
-  it('the rule applies to every spelling of the path', async () => {
+  it(`behind ${kind}, a rule applies to every spelling of its path`, async () => {
     const from = freshClient();
     expect((await behind.request({ path: '/one/a', from })).status).toBe(200);
     const spellings = ['//one/a', '/%6Fne/a', '/free/../one/a', '/./one/a', '/one//b', '/ONE/a'];
@@ -207,7 +207,7 @@ describe.each(KINDS)('forward-auth behind %s', (kind) => {
     }
   });
 
-  it('the service receives the method and the host', async () => {
+  it(`${kind} sends the method and the host to the service`, async () => {
     const from = freshClient();
     const writes = (method: string) => behind.request({ path: '/writes', method, from });
     const responses = [await writes('GET'), await writes('POST'), await writes('GET')];
@@ -220,7 +220,7 @@ describe.each(KINDS)('forward-auth behind %s', (kind) => {
     expect([await host('other.example'), await host('other.example')]).toEqual([200, 200]);
   });
 
-  it('the service receives headers and cookies', async () => {
+  it(`${kind} sends headers and cookies to the service`, async () => {
     const status = async (path: string, headers: Record<string, string>): Promise<number> =>
       (await behind.request({ path, headers })).status;
     const key = freshClient();
@@ -231,7 +231,7 @@ describe.each(KINDS)('forward-auth behind %s', (kind) => {
     expect(await status('/cookies', { cookie: `session=${key}; y=1` })).toBe(429);
   });
 
-  it('a request that the service cannot parse does not evade the limit', async () => {
+  it(`behind ${kind}, a request that the service rejects does not evade the limit`, async () => {
     const spent = await behind.request({ path: '/one', from: '127.0.0.1' });
     expect(spent.status).toBe(200);
     const start = 'GET /one HTTP/1.1\r\nHost: localhost\r\n';
@@ -276,7 +276,7 @@ describe.each(KINDS)('forward-auth behind %s', (kind) => {
       expect(echoOf(responses[1])).toMatchObject({ method: 'POST', url: '/one?x', body });
     };
 
-    it('the proxy fails open while the service is stopped', async () => {
+    it(`${kind} fails open while the service is stopped`, async () => {
       await behind.stopService();
       await expectUnlimited();
       await behind.serve({ config });
@@ -288,12 +288,12 @@ describe.each(KINDS)('forward-auth behind %s', (kind) => {
       expect(statusesOf(responses)).toEqual([200, 429]);
     });
 
-    it('the proxy fails open while the service hangs', async () => {
+    it(`${kind} fails open while the service hangs`, async () => {
       await behind.pretend(createServer(() => {}));
       await expectUnlimited();
     });
 
-    it('the proxy fails open while the service responds with errors', async () => {
+    it(`${kind} fails open while the service responds with errors`, async () => {
       const failing = createServer((_, response) => {
         response.statusCode = 500;
         response.end();
@@ -302,7 +302,7 @@ describe.each(KINDS)('forward-auth behind %s', (kind) => {
       await expectUnlimited();
     });
 
-    it('the client receives 503 if the store fails and the action is deny', async () => {
+    it(`behind ${kind}, clients receive 503 if the store fails with the action deny`, async () => {
       await behind.serve({ config, store: unavailableStore('deny') });
       const response = await behind.request({ path: '/one', from: freshClient() });
       expect([response.status, isFromApplication(response)]).toEqual([503, false]);
@@ -312,7 +312,7 @@ describe.each(KINDS)('forward-auth behind %s', (kind) => {
       expect((await behind.request({ path: '/free' })).status).toBe(200);
     });
 
-    it('the proxy fails closed with 503 if configured', async () => {
+    it(`${kind} fails closed with 503 if the file is changed to do so`, async () => {
       const [open, other] = CLOSED[kind];
       const copy = changedCopy(FILES[kind], open, other);
       const closed = await BehindProxy.start(kind, copy.file);

@@ -149,7 +149,7 @@ describe('Envoy', () => {
     expect(responses.map(({ status }) => status)).toEqual([200, 200, 429]);
   });
 
-  it('Envoy accepts smaller headers than the service', async () => {
+  it('the service accepts the largest headers that the Envoy example accepts', async () => {
     const headers = { cookie: 'x'.repeat(manager.max_request_headers_kb * 1024) };
     expect((await forward({ method: 'GET', uri: '/', client: '192.0.2.14', headers })).status).toBe(
       200,
