@@ -19,7 +19,7 @@ const remaining = async (name: string, key: string): Promise<number> =>
   (await peek({ policy: name, key })).json.remaining;
 
 describe('POST /v1/check', () => {
-  test('responds 200 to allowed and denied checks', async () => {
+  test('POST /v1/check responds 200 to allowed and denied checks', async () => {
     const responses = [];
     for (let call = 0; call < 3; call++) responses.push(await check({ policy: 'few', key: 'a' }));
     expect(responses.map(({ status }) => status)).toEqual([200, 200, 200]);
@@ -28,7 +28,7 @@ describe('POST /v1/check', () => {
     expect(responses.map(({ json }) => json.receipt !== undefined)).toEqual([true, true, false]);
   });
 
-  test('returns all fields of a decision', async () => {
+  test('POST /v1/check returns all fields of a decision', async () => {
     const { json } = await check({ policy: 'few', key: ['user', 7, 'a:b'] });
     const own = { policy: 'few', key: 'user:7:a\\:b', cost: 1 };
     const decision = { ...own, allowed: true, limit: 2, remaining: 1, retryAfterMs: 0 };
@@ -37,7 +37,7 @@ describe('POST /v1/check', () => {
     expect(json.resetAfterMs).toBe(60_000);
   });
 
-  test('accepts a cost or an operation', async () => {
+  test('POST /v1/check accepts a cost or an operation', async () => {
     expect((await check({ policy: 'many', key: 'c', cost: 60 })).json.remaining).toBe(40);
     expect((await check({ policy: 'many', key: 'c', operation: 'search' })).json.remaining).toBe(
       10,
@@ -47,7 +47,7 @@ describe('POST /v1/check', () => {
     );
   });
 
-  test('charges all limits of a check or none', async () => {
+  test('POST /v1/check charges all limits of a check or none', async () => {
     const limits = [
       { policy: 'many', key: 'joint', cost: 10 },
       { policy: 'few', key: 'joint', cost: 2 },
@@ -63,7 +63,7 @@ describe('POST /v1/check', () => {
     expect(await remaining('many', 'joint')).toBe(90);
   });
 
-  test('decides the checks of a batch independently in order', async () => {
+  test('POST /v1/check decides the checks of a batch independently in order', async () => {
     const one = { policy: 'few', key: 'batch' };
     const checks = [one, one, one, { limits: [{ policy: 'many', key: 'batch' }] }];
     const { status, json } = await check({ checks });
@@ -73,7 +73,7 @@ describe('POST /v1/check', () => {
     ]);
   });
 
-  test('charges nothing if one check of a batch is invalid', async () => {
+  test('POST /v1/check charges nothing if one check of a batch is invalid', async () => {
     const good = { policy: 'few', key: 'whole' };
     const { status, json } = await check({ checks: [good, { policy: 'few', key: '' }] });
     expect(status).toBe(400);
@@ -81,14 +81,14 @@ describe('POST /v1/check', () => {
     expect(await remaining('few', 'whole')).toBe(2);
   });
 
-  test('a repeated id returns the same decision without another charge', async () => {
+  test('a check with a repeated id returns the same decision without another charge', async () => {
     const body = { policy: 'few', key: 'twice', id: 'order-1' };
     const [first, second] = [await check(body), await check(body)];
     expect(second.json).toEqual(first.json);
     expect(await remaining('few', 'twice')).toBe(1);
   });
 
-  test('reports shadow limits without enforcing them', async () => {
+  test('POST /v1/check reports shadow limits without enforcing them', async () => {
     const body = { policy: 'watched', key: 'w' };
     await check(body);
     const { json } = await check(body);
@@ -123,7 +123,7 @@ describe('POST /v1/check?enforce', () => {
   );
 
   test.each(['?enforce=maybe', '?enforce=TRUE', '?enforced', '?enforce&x=1', '?__proto__=1'])(
-    'rejects the query %j before it charges anything',
+    'POST /v1/check rejects the query %j before it charges anything',
     async (query) => {
       const { status, json } = await check({ policy: 'few', key: query }, query);
       expect([status, json.code]).toEqual([400, 'ERR_INVALID_OPTION']);
@@ -131,7 +131,7 @@ describe('POST /v1/check?enforce', () => {
     },
   );
 
-  test('rejects ?enforce for a batch', async () => {
+  test('POST /v1/check rejects ?enforce for a batch', async () => {
     const { status, json } = await check({ checks: [body] }, '?enforce');
     expect([status, json.code]).toEqual([400, 'ERR_INVALID_OPTION']);
   });
@@ -252,7 +252,7 @@ describe('invalid checks', () => {
   ];
 
   test.each(wrong)(
-    'rejects %s with %s at the pointer %j',
+    'POST /v1/check rejects %s with %s at the pointer %j',
     async (_description, code, pointer, body) => {
       const { status, json, headers } = await check(body);
       expect(headers.get('content-type')).toBe('application/problem+json');
@@ -306,7 +306,7 @@ describe('invalid checks', () => {
     expect(json.detail).toMatch(/^Expected `key` to be .*, got nothing$/);
   });
 
-  test('accepts the largest allowed check', async () => {
+  test('POST /v1/check accepts the largest allowed check and batch', async () => {
     expect((await check({ limits: limitsOf(64) })).status).toBe(200);
     const many = Array(64).fill({ limits: limitsOf(64) });
     expect((await peek({ checks: many })).json.decisions).toHaveLength(64);
@@ -315,7 +315,7 @@ describe('invalid checks', () => {
     expect([json.decisions.length, allowed.length]).toEqual([1000, 100]);
   });
 
-  test('accepts any characters in a key', async () => {
+  test('POST /v1/check accepts any characters in a key', async () => {
     const keys = ['a\0b', '😀', '__proto__', 'constructor', '{', '\u2028', '"\\', 'x'.repeat(1024)];
     for (const key of keys) {
       const { status, json } = await check({ policy: 'few', key });

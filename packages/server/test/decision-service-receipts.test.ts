@@ -101,7 +101,7 @@ describe.each(stores)('receipts of checks with an id, with a store %s', (_, open
     expect(ids.size).toBe(100_000);
   });
 
-  test('another shadow charge does not change the receipt id', async () => {
+  test('a later shadow charge under the same id does not change the receipt id', async () => {
     const decisionService = decisionServiceOf();
     const limits = [
       { policy: 'b', key: 'k' },
@@ -126,7 +126,7 @@ describe.each(stores)('receipts of checks with an id, with a store %s', (_, open
   });
 });
 
-test('on Redis the charges under one id have separate receipts', async () => {
+test('on Redis, charges of several policies under one id have separate receipts', async () => {
   vi.useRealTimers();
   const redis = await startRedis();
   const settings = settingsOf({ store: redis.url, deadlineMs: 5000, onFailure: 'throw' });
@@ -210,7 +210,7 @@ describe('used receipts', () => {
     expect((await decisionService.refund(receipt)).used).toBe(true);
   });
 
-  test('a used receipt is stored for the longest window', async () => {
+  test('a used receipt is stored even with the longest windows', async () => {
     for (const window of ['18250d', '18251d', '36500d']) {
       const decisionService = new DecisionService(memoryStore(), [policy('p', 10, window)]);
       const receipt = await charge(decisionService, [other]);

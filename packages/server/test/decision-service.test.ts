@@ -44,7 +44,7 @@ describe.each(stores)('DecisionService with a store %s', (_, open) => {
   const many = { policy: 'many', key: 'a' };
   const watched = { policy: 'watched', key: 'a' };
 
-  test('charges all limits or none', async () => {
+  test('DecisionService charges all limits or none', async () => {
     const decisionService = decisionServiceOf();
     for (let call = 0; call < 3; call++)
       expect((await decide(decisionService, few, many)).allowed).toBe(true);
@@ -54,7 +54,7 @@ describe.each(stores)('DecisionService with a store %s', (_, open) => {
     expect((await decisionService.inspect('many', 'a'))?.used).toBe(3);
   });
 
-  test('charges the cost of an operation', async () => {
+  test('DecisionService charges the cost of an operation', async () => {
     const decisionService = decisionServiceOf();
     const { result } = await decide(decisionService, {
       policy: 'many',
@@ -73,7 +73,7 @@ describe.each(stores)('DecisionService with a store %s', (_, open) => {
     expect(shadow.map((each) => [each.policy, each.allowed])).toEqual([['watched', false]]);
   });
 
-  test('charges a shadow limit only for allowed calls', async () => {
+  test('DecisionService charges a shadow limit only for allowed calls', async () => {
     const decisionService = decisionServiceOf();
     await decide(decisionService, { ...few, cost: 3 });
     const denied = await decide(decisionService, few, watched);
@@ -83,7 +83,7 @@ describe.each(stores)('DecisionService with a store %s', (_, open) => {
     expect((await decisionService.inspect('watched', 'a'))?.used).toBe(1);
   });
 
-  test('allows a call with only shadow limits', async () => {
+  test('DecisionService allows a call with only shadow limits', async () => {
     const decisionService = decisionServiceOf();
     await decide(decisionService, watched);
     const { allowed, result, shadow } = await decide(decisionService, watched);
@@ -145,7 +145,7 @@ describe.each(stores)('DecisionService with a store %s', (_, open) => {
     });
   });
 
-  test('rejects a cost above the override', () => {
+  test('DecisionService rejects a cost above the override', () => {
     const decisionService = decisionServiceOf();
     decisionService.overrides.set({ policy: 'few', key: 'vip:*', limit: 2 });
     const request = { policy: 'few', key: 'vip:1', cost: 3 };
@@ -202,7 +202,7 @@ describe.each(stores)('DecisionService with a store %s', (_, open) => {
     ['a cost of 0', { policy: 'few', key: 'a', cost: 0 }, 'ERR_INVALID_COST'],
     ['a cost above the limit', { policy: 'few', key: 'a', cost: 4 }, 'ERR_COST_ABOVE_LIMIT'],
     ['an unknown operation', { policy: 'many', key: 'a', operation: 'x' }, 'ERR_UNKNOWN_OPERATION'],
-  ])('rejects %s', (_description, request, code) => {
+  ])('DecisionService rejects %s', (_description, request, code) => {
     expect(() => decisionServiceOf().limits([request])).toThrow(expect.objectContaining({ code }));
   });
 });
@@ -225,7 +225,7 @@ describe('DecisionService with an unavailable store', () => {
     new DecisionService(withFailurePolicy(broken(), { onFailure }), POLICIES);
   const few = { policy: 'few', key: 'a' };
 
-  test('a decision applies the failure action and is marked as degraded', async () => {
+  test('without the store, a decision applies the failure action and is degraded', async () => {
     expect(await decide(decisionServiceOf('allow'), few)).toMatchObject({ allowed: true });
     const denied = await decide(decisionServiceOf('deny'), few);
     expect(denied).toMatchObject({ allowed: false, result: { degraded: { action: 'deny' } } });
@@ -234,7 +234,7 @@ describe('DecisionService with an unavailable store', () => {
     });
   });
 
-  test('allows a call with only shadow limits if the store is unavailable', async () => {
+  test('without the store, a call with only shadow limits is allowed', async () => {
     const { allowed, shadow } = await decide(decisionServiceOf('throw'), {
       policy: 'watched',
       key: 'a',
@@ -246,7 +246,7 @@ describe('DecisionService with an unavailable store', () => {
     expect(await decisionServiceOf('allow').probe()).toBe(false);
   });
 
-  test('a receipt can be refunded after the store failed', async () => {
+  test('a receipt can be refunded after a first refund failed in the store', async () => {
     const store = memoryStore();
     const working = new DecisionService(store, POLICIES);
     const receipt = receiptOf(await decide(working, few))!;

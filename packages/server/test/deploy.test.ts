@@ -37,7 +37,7 @@ describe('the Dockerfile', () => {
     lines('ENV').flatMap((line) => line.split(/ +/).map((pair) => pair.split('='))),
   );
 
-  test('copies existing files, exactly those that its ignore file includes', () => {
+  test('the Dockerfile copies existing files, exactly those that its ignore file includes', () => {
     expect(copied.length).toBeGreaterThan(5);
     const included = new Set(
       [...read('deploy/Dockerfile.dockerignore').matchAll(/^!(.*)$/gm)].map(([, path]) => path),
@@ -49,7 +49,7 @@ describe('the Dockerfile', () => {
     expect([...included].sort()).toEqual([...copied].sort());
   });
 
-  test('copies every workspace of package.json', () => {
+  test('the Dockerfile copies every workspace of package.json', () => {
     const { workspaces } = JSON.parse(read('package.json'));
     for (const workspace of workspaces) {
       const [folder] = workspace.split('/');
@@ -57,7 +57,7 @@ describe('the Dockerfile', () => {
     }
   });
 
-  test('starts the binary of the command line package as an unprivileged user', () => {
+  test('the Dockerfile starts the binary of the CLI package as an unprivileged user', () => {
     const [entry] = lines('ENTRYPOINT');
     const [program, path] = JSON.parse(entry) as string[];
     const inside = path.replace(`${lines('WORKDIR').at(-1)}/`, '');
@@ -68,7 +68,7 @@ describe('the Dockerfile', () => {
     expect(lines('USER').at(-1)).toMatch(/^[1-9]\d*:[1-9]\d*$/);
   });
 
-  test('sets existing SLUICE_ variables, and its ports agree with them', () => {
+  test('the Dockerfile sets existing SLUICE_ variables and exposes matching ports', () => {
     const own = Object.keys(environment).filter((name) => name.startsWith('SLUICE_'));
     expect(own.length).toBeGreaterThan(1);
     for (const name of own) expect(variables.has(name), name).toBe(true);
@@ -79,7 +79,7 @@ describe('the Dockerfile', () => {
     expect(folder).toBe(environment.SLUICE_CONFIG);
   });
 
-  test('the health check exits with 0 if the service runs, otherwise with 1', async () => {
+  test('the image health check exits with 0 if the service runs, otherwise with 1', async () => {
     const command = JSON.parse(/CMD (\[.*\])/.exec(lines('HEALTHCHECK')[0])![1]) as string[];
     const exitCode = async (port: number): Promise<number> => {
       const [program, ...args] = command.map((arg) => arg.replace('8080', String(port)));
@@ -95,7 +95,7 @@ describe('the Dockerfile', () => {
 });
 
 describe('the example configuration', () => {
-  test('the example configuration is valid and the same in the ConfigMap', async () => {
+  test('deploy/config is valid and equal to the configuration in the ConfigMap', async () => {
     const config = await loadConfig([join(ROOT, 'deploy/config')]);
     expect(config.policies.map(({ name }) => name)).toEqual(['perSecond', 'perMinute']);
     const { data } = yamlOf('deploy/kubernetes/configmap.yaml');
@@ -148,7 +148,7 @@ describe('sluice.service', () => {
   const text = read('deploy/sluice.service').replaceAll('\\\n', ' ');
   const setting = (name: string): string => new RegExp(`^${name}=(.*)$`, 'm').exec(text)![1];
 
-  test('the unit starts with existing flags, reloads by SIGHUP and allows draining', () => {
+  test('sluice.service has existing flags, reloads by SIGHUP and allows draining', () => {
     const given = flagsIn(setting('ExecStart'));
     expect(given.length).toBeGreaterThan(3);
     for (const flag of given) expect(flags.has(flag), flag).toBe(true);
@@ -157,7 +157,7 @@ describe('sluice.service', () => {
   });
 
   test.runIf(existsSync('/usr/bin/systemd-analyze'))(
-    'systemd accepts the unit and rates it as secure',
+    'systemd accepts sluice.service and rates the unit as secure',
     () => {
       const folder = mkdtempSync(join(tmpdir(), 'sluice-systemd-'));
       const path = join(folder, 'sluice.service');
@@ -193,7 +193,7 @@ describe('the Kubernetes manifests', () => {
     expect([...resources, 'kustomization.yaml'].sort()).toEqual([...files].sort());
   });
 
-  test('all manifests refer to the same pods, Deployment and ConfigMap', () => {
+  test('all Kubernetes manifests refer to the same pods, Deployment and ConfigMap', () => {
     const { labels } = spec.template.metadata;
     expect(spec.selector.matchLabels).toEqual(labels);
     expect(manifest('Service').spec.selector).toEqual(labels);
@@ -203,7 +203,7 @@ describe('the Kubernetes manifests', () => {
     expect(manifest('ConfigMap').metadata.name).toBe(pod.volumes[0].configMap.name);
   });
 
-  test('the container has existing flags and variables, and its ports agree', () => {
+  test('the Kubernetes container has existing flags and variables and matching ports', () => {
     const args: string[] = container.args;
     for (const flag of flagsIn(args.join(' '))) expect(flags.has(flag), flag).toBe(true);
     for (const { name } of container.env) expect(variables.has(name), name).toBe(true);
@@ -217,7 +217,7 @@ describe('the Kubernetes manifests', () => {
     }
   });
 
-  test('the mounts contain the configuration and token that the process reads', () => {
+  test('Kubernetes mounts the configuration and the token that the process reads', () => {
     const [config, token] = container.volumeMounts;
     expect(container.args[container.args.indexOf('--config') + 1]).toBe(config.mountPath);
     const file = container.env.find((each: Data) => each.name === 'SLUICE_ADMIN_TOKEN_FILE').value;
@@ -225,7 +225,7 @@ describe('the Kubernetes manifests', () => {
     expect(file).toBe(`${token.mountPath}/${path}`);
   });
 
-  test('the probes use existing paths, and the grace period allows draining', async () => {
+  test('Kubernetes probes use existing paths, and the grace period allows draining', async () => {
     const running = await startRunning();
     for (const probe of [container.livenessProbe, container.readinessProbe]) {
       const { path, port } = probe.httpGet;

@@ -49,7 +49,7 @@ async function startProcess(): Promise<ChildProcess> {
 const TAKEN = /Expected a file that no other instance uses, got one that process \d+ on \S+ uses/;
 
 describe('instances that share an overrides file', () => {
-  test('a second instance in another process is rejected at its start', async () => {
+  test('an instance does not start while another process uses its overrides file', async () => {
     const first = await startProcess();
     await expect(start()).rejects.toThrow(TAKEN);
     first.kill('SIGTERM');
@@ -59,14 +59,16 @@ describe('instances that share an overrides file', () => {
     await second.close();
   });
 
-  test('a second instance in the same process is rejected at its start', async () => {
+  test('two instances in one process cannot use the same overrides file', async () => {
     const first = await start();
     await expect(start()).rejects.toThrow('another service of this process');
     await first.close();
     await (await start()).close();
   });
 
-  test('an instance is rejected while workers use the file', { timeout: 60_000 }, async () => {
+  test('an instance does not start while workers use its overrides file', {
+    timeout: 60_000,
+  }, async () => {
     const group = await RunningGroup.start({
       config: { policies },
       settings: { overridesFile: file },
@@ -76,7 +78,7 @@ describe('instances that share an overrides file', () => {
     await (await start()).close();
   });
 
-  test('an instance can start after the first was killed', async () => {
+  test('an instance can use the overrides file of an instance that was killed', async () => {
     const first = await startProcess();
     first.kill('SIGKILL');
     await once(first, 'exit');
@@ -85,7 +87,7 @@ describe('instances that share an overrides file', () => {
     expect(existsSync(lockPath)).toBe(false);
   });
 
-  test('an instance that fails to start releases the lock', async () => {
+  test('an instance that fails to start releases its overrides file', async () => {
     const other = await startRunning();
     const { host, port } = other.service.http;
     const settings = { overridesFile: file, listen: `${host}:${port}` };
@@ -103,14 +105,14 @@ describe('FileLock', () => {
     return owner;
   };
 
-  test('a lock whose pid was reused is taken over at once', async () => {
+  test('a file lock whose pid was reused is taken over at once', async () => {
     const owner = await ownerNow();
     // Process 1 exists, but has another start time.
     writeFileSync(lockPath, JSON.stringify({ ...owner, pid: 1, startTime: '1' }));
     await (await FileLock.take(file)).release();
   });
 
-  test('a lock of another container is respected while it is touched', async () => {
+  test('a file lock of another container is respected while its file is touched', async () => {
     const owner = await ownerNow();
     writeFileSync(lockPath, JSON.stringify({ ...owner, pid: 1, pidScope: 'another container' }));
     const text = readFileSync(lockPath, 'utf8');
@@ -120,7 +122,7 @@ describe('FileLock', () => {
     await (await FileLock.take(file, 600)).release();
   });
 
-  test('a stale lock of another container is taken over at once', async () => {
+  test('a stale file lock of another container is taken over at once', async () => {
     const owner = await ownerNow();
     writeFileSync(lockPath, JSON.stringify({ ...owner, pid: 1, pidScope: 'another container' }));
     utimesSync(lockPath, 1, 1);
@@ -128,14 +130,14 @@ describe('FileLock', () => {
   });
 
   test.each(['', 'nonsense', '{}'])(
-    'a stale lock with the content %j is taken over',
+    'a stale file lock with the content %j is taken over',
     async (text) => {
       writeFileSync(lockPath, text);
       await (await FileLock.take(file, 600)).release();
     },
   );
 
-  test('one of many concurrent instances acquires the lock', async () => {
+  test('one of many concurrent instances takes over a stale file lock', async () => {
     const owner = await ownerNow();
     writeFileSync(lockPath, JSON.stringify({ ...owner, pid: 1, startTime: '1' }));
     const tries = Array.from({ length: 10 }, () => FileLock.take(file));

@@ -82,7 +82,7 @@ describe('/readyz', () => {
   });
 
   test.each(['/readyz?store=no', '/readyz?stroe=optional', '/readyz?store'])(
-    'rejects %s with 400',
+    'GET %s is rejected with 400',
     async (path) => {
       const { status, json } = await (await start()).get(path);
       expect([status, json.code]).toEqual([400, 'ERR_INVALID_OPTION']);
@@ -146,7 +146,7 @@ describe('store probes', () => {
     return { store, calls: () => count };
   }
 
-  test('concurrent requests share one probe', async () => {
+  test('concurrent readiness requests share one store probe', async () => {
     const { store, calls } = countingStore();
     const health = new Health(new DecisionService(store));
     const results = await Promise.all(Array.from({ length: 500 }, () => health.isStoreUp()));
@@ -155,7 +155,7 @@ describe('store probes', () => {
     expect(calls()).toBe(1);
   });
 
-  test('a probe charges no policy and notifies no listener', async () => {
+  test('a store probe is not reported to decision listeners', async () => {
     const running = await start();
     const seen: unknown[] = [];
     running.service.app.decisionService.watch((decision) => seen.push(decision));

@@ -30,7 +30,7 @@ function blockedSink() {
 }
 
 describe('LogOutput', () => {
-  test('an unread output drops lines above the limit and reports their number', async () => {
+  test('an unread log output drops lines above the limit and reports their number', async () => {
     const { sink, written, open } = blockedSink();
     const output = new LogOutput(sink);
     const log = makeLog({ logLevel: 'info' }, output);
@@ -47,13 +47,13 @@ describe('LogOutput', () => {
     expect(lines.length - 1 + dropped).toBe(3000);
   });
 
-  test('flush of an unread output resolves to false after its timeout', async () => {
+  test('flush of an unread log output resolves to false after its timeout', async () => {
     const output = new LogOutput(blockedSink().sink);
     output.write('a\n');
     expect(await output.flush(10)).toBe(false);
   });
 
-  test('writes whole lines in batches of at most PIPE_BUF', async () => {
+  test('log output is written in whole lines, in batches of at most PIPE_BUF bytes', async () => {
     const { sink, written, open } = blockedSink();
     const output = new LogOutput(sink);
     for (let line = 0; line < 100; line++) output.write(`${'y'.repeat(99)}\n`);

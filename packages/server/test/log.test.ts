@@ -34,7 +34,7 @@ describe('log lines', () => {
     expect(Number.isNaN(Date.parse(lines()[0].time))).toBe(false);
   });
 
-  test('lines below the log level are not written', () => {
+  test('log lines below the log level are not written', () => {
     const { log, lines } = readableLog('warn');
     log.info('one');
     log.warn('other');
@@ -84,7 +84,7 @@ describe('the log of denials', () => {
     return { lines, clock, denials, check };
   }
 
-  test('logs the first denials of a second, and the number of the rest', () => {
+  test('the denial log has the first denials of a second and the number of the rest', () => {
     const { lines, clock, check } = setUp(3);
     check(2);
     expect(lines()).toEqual([]);
@@ -115,7 +115,7 @@ describe('the log of denials', () => {
     expect(lines().map(({ suppressed }) => suppressed ?? 0)).toEqual([0, 0, 0, 0, 0, 0, 0, 1]);
   });
 
-  test('logs only the number of denials if the limit is 0', () => {
+  test('with a limit of 0, the denial log has only the number of denials', () => {
     const { lines, clock, check } = setUp(0);
     check(2 + 100_000);
     clock.advance(1000);
@@ -124,7 +124,7 @@ describe('the log of denials', () => {
     ]);
   });
 
-  test('flush logs the number of denials that were not logged', () => {
+  test('flush of the denial log writes the number of denials that were not logged', () => {
     const { lines, clock, denials, check } = setUp(0);
     check(2 + 5);
     denials.flush();
@@ -156,7 +156,7 @@ describe('the log of store failures', () => {
     return { state, lines, clock, check };
   }
 
-  test('logs once that the store is unavailable and once that it is available', async () => {
+  test('a store failure is logged once, and so is the recovery of the store', async () => {
     const { state, lines, clock, check } = setUp();
     await check();
     expect(lines()).toEqual([]);
@@ -171,7 +171,7 @@ describe('the log of store failures', () => {
     expect(lines().map(({ msg }) => msg)).toEqual(['store unavailable', 'store available']);
   });
 
-  test('logs an unavailable store with the action throw', async () => {
+  test('an unavailable store with the action throw is logged once', async () => {
     const { state, lines, check } = setUp();
     state.isUnavailable = true;
     await check('throw');
@@ -179,7 +179,7 @@ describe('the log of store failures', () => {
     expect(lines()).toMatchObject([{ msg: 'store unavailable', action: 'throw' }]);
   });
 
-  test('logs a flapping store at most once per second', async () => {
+  test('a flapping store is logged at most once per second', async () => {
     const { state, lines, clock, check } = setUp();
     for (let call = 0; call < 60; call++) {
       state.isUnavailable = call % 4 === 0;
@@ -191,7 +191,7 @@ describe('the log of store failures', () => {
 });
 
 describe('the log of the Redis connection', () => {
-  test('logs connection changes, and a wrong password without the password', async () => {
+  test('Redis connection changes are logged, a wrong password without its text', async () => {
     const redis = await startRedis({ password: 'the real password' });
     const secret = 'not-the-password';
     const { log, lines, text } = readableLog();
@@ -229,7 +229,7 @@ describe('the log of evictions', () => {
     ...{ level, msg, evicted, total, keys, guaranteedKeys },
   });
 
-  test('logs the first eviction, then at most one line per minute with counts', () => {
+  test('the first eviction is logged, then at most one line per minute with counts', () => {
     const store = { evicted: 0, size: 10, guaranteedKeys: 5 };
     const { clock, evictions, lines } = setUp(store);
     clock.advance(5000);

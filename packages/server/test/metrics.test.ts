@@ -105,7 +105,7 @@ describe('the metrics of a service', () => {
     expect(await read('sluice_http_requests_in_flight')).toBe(1);
   });
 
-  test('metrics survive reloads and count them', async () => {
+  test('metrics survive reloads of the configuration and count the reloads', async () => {
     let isBad = false;
     const load = async () => {
       if (isBad) throw new Error('Expected something else');
@@ -186,7 +186,7 @@ describe('the metrics of a service', () => {
 });
 
 describe('policy labels', () => {
-  test('at most 1,000 policies have a label; the others share one', () => {
+  test('at most 1,000 policies have a metric label, and the others share one', () => {
     const policies = Array.from({ length: MAX_LABELS + 5 }, (_, at) =>
       policy(`policy-${at}`, 1, '1m'),
     );
@@ -199,7 +199,7 @@ describe('policy labels', () => {
     expect([...counts.entries()].length).toBe(MAX_LABELS + 2);
   });
 
-  test('all inline limits share one label', () => {
+  test('all inline limits share one metric label', () => {
     const counts = new ByPolicy(() => ({ count: 0 }));
     for (let name = 0; name < 5000; name++) counts.of(`sluice.inline-${name}`).count++;
     expect([...counts.entries()]).toEqual([[OF_REQUESTS, { count: 5000 }]]);

@@ -59,7 +59,7 @@ const reloads = (result: 'ok' | 'failed') => metric('sluice_config_reloads_total
 const soon = { timeout: 20_000 };
 
 describe('changed configuration files', () => {
-  test('a changed file is reloaded', async () => {
+  test('a changed configuration file is reloaded', async () => {
     writeFileSync(at('sluice.yaml'), textOf(1));
     await start(at('sluice.yaml'));
     expect(await limitNow()).toBe(1);
@@ -69,7 +69,7 @@ describe('changed configuration files', () => {
     expect(logged.join('')).toContain('config reloaded');
   });
 
-  test('a file that is replaced repeatedly is reloaded each time', async () => {
+  test('a configuration file that is replaced repeatedly is reloaded each time', async () => {
     writeFileSync(at('sluice.yaml'), textOf(1));
     await start(at('sluice.yaml'));
     for (let limit = 2; limit < 6; limit++) {
@@ -79,7 +79,7 @@ describe('changed configuration files', () => {
     }
   });
 
-  test('a file that is removed and restored is reloaded', async () => {
+  test('a configuration file that is removed and restored is reloaded', async () => {
     writeFileSync(at('sluice.yaml'), textOf(1));
     await start(at('sluice.yaml'));
     unlinkSync(at('sluice.yaml'));
@@ -119,7 +119,7 @@ describe('changed configuration files', () => {
     await expect.poll(limitNow, soon).toBe(2);
   });
 
-  test('files added to or removed from a folder are reloaded', async () => {
+  test('a configuration folder is reloaded when files are added or removed', async () => {
     mkdirSync(at('policies'));
     writeFileSync(at('policies/a.yaml'), textOf(1));
     await start(at('policies'));
@@ -131,7 +131,7 @@ describe('changed configuration files', () => {
     await expect.poll(domains, soon).toEqual([]);
   });
 
-  test('a folder that is removed and created again is reloaded', async () => {
+  test('a configuration folder that is removed and created again is reloaded', async () => {
     mkdirSync(at('policies'));
     writeFileSync(at('policies/a.yaml'), textOf(1));
     await start(at('policies/a.yaml'));
@@ -144,7 +144,7 @@ describe('changed configuration files', () => {
 });
 
 describe('unchanged configuration files', () => {
-  test('an unchanged file is not reloaded', async () => {
+  test('a configuration file with unchanged content is not reloaded', async () => {
     writeFileSync(at('sluice.yaml'), textOf(1));
     await start(at('sluice.yaml'));
     utimesSync(at('sluice.yaml'), 1, 1);
@@ -159,7 +159,7 @@ describe('unchanged configuration files', () => {
     expect(await reloads('ok')).toBe(1);
   });
 
-  test('a file that changes after stop is not reloaded', async () => {
+  test('a configuration file that changes after the watch stopped is not reloaded', async () => {
     writeFileSync(at('sluice.yaml'), textOf(1));
     await start(at('sluice.yaml'));
     watch!.stop();
@@ -170,7 +170,7 @@ describe('unchanged configuration files', () => {
 });
 
 describe('fingerprint', () => {
-  test('a fingerprint depends on contents, names and errors, not on times', async () => {
+  test('the fingerprint of files depends on contents, names and errors, not on times', async () => {
     mkdirSync(at('d'));
     const seen = new Set<string>();
     const paths = [at('d'), at('e.yaml')];

@@ -97,7 +97,7 @@ describe('unreadable configuration paths', () => {
     );
   });
 
-  it('rejects a folder named like a file', async () => {
+  it('rejects a folder that is named like a configuration file', async () => {
     mkdirSync(join(folder, 'a.yaml'));
     expect(await rejectionOf(folder)).toBe(
       './a.yaml:1:1: Expected a file, got EISDIR: illegal operation on a directory',

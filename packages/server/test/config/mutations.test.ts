@@ -1,6 +1,6 @@
 /**
  * Valid files with random mutations are accepted, or rejected with problems at positions in the
- * file. `CONFIG_MUTATIONS` is the number of mutated files, 1,000 by default.
+ * file. `CONFIG_MUTATIONS` is the number of mutated files, 400 by default.
  */
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import fc from 'fast-check';

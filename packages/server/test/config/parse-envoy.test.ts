@@ -23,7 +23,7 @@ describe('files of envoyproxy/ratelimit', () => {
     expect(config.policies.at(-1)?.name).toBe('own');
   });
 
-  it('each limit becomes a policy that is named by its path', () => {
+  it('each limit of a domain becomes a policy named by the path of the descriptor', () => {
     const { policies } = load('example-02-nested');
     expect(policies).toEqual([
       {
@@ -78,7 +78,7 @@ describe('files of envoyproxy/ratelimit', () => {
     });
   });
 
-  it('unlimited, shadow_mode and replaces are supported', () => {
+  it('unlimited, shadow_mode and replaces of a descriptor are parsed', () => {
     expect(load('example-05-unlimited').domains[0].descriptors[0].limit).toEqual({
       unlimited: true,
       replaces: [],
@@ -94,7 +94,7 @@ describe('files of envoyproxy/ratelimit', () => {
     expect(limits[1]).not.toHaveProperty('name');
   });
 
-  it('share_threshold, quota_mode and metadata are supported', () => {
+  it('share_threshold, quota_mode and metadata of a descriptor are parsed', () => {
     const [shared, apart] = load('example-11a-share-threshold').domains[0].descriptors;
     expect([shared.shared, apart.shared]).toEqual([true, undefined]);
     expect(load('quota-mode').domains[0].descriptors[0].limit).toMatchObject({ quota: true });
@@ -103,7 +103,7 @@ describe('files of envoyproxy/ratelimit', () => {
     });
   });
 
-  it('units are accepted in any case, and values are kept as written', () => {
+  it('units of time are accepted in any letter case, and values are kept as written', () => {
     const { policies, domains } = load('every-unit');
     const days = policies.map(({ options }) => Number(options.window) / DAY_MS);
     expect(days).toEqual([1 / 86_400, 1 / 1440, 1 / 24, 1, 7, 30, 365]);
@@ -111,7 +111,7 @@ describe('files of envoyproxy/ratelimit', () => {
     expect(values).toEqual(['1', '2', '3', '4', '5', '6', '007', 'true']);
   });
 
-  it('window, limit, algorithm and on_failure are accepted in addition', () => {
+  it('window, limit, algorithm and on_failure are accepted in a rate_limit', () => {
     expect(load('additions').policies.map(({ options }) => options)).toEqual([
       { limit: 20, window: '5m', algorithm: 'sliding-counter', onFailure: 'deny' },
       { limit: 10, window: '1s', algorithm: 'token-bucket', burst: 30 },
@@ -119,7 +119,7 @@ describe('files of envoyproxy/ratelimit', () => {
     ]);
   });
 
-  it('a field without a value is treated as missing', () => {
+  it('a field of a domain without a value is treated as missing', () => {
     const text = 'domain: a\ndescriptors:\n  - { key: b, value: "", rate_limit: , descriptors: }';
     expect(read(text).domains[0].descriptors).toEqual([{ key: 'b', descriptors: [] }]);
     expect(read('domain: a\ndescriptors:\n').domains).toEqual([{ domain: 'a', descriptors: [] }]);
@@ -133,14 +133,14 @@ describe('policy names from descriptor paths', () => {
     return read(`domain: ${domain}\ndescriptors: [${descriptor}]`).policies[0].name;
   };
 
-  it('a long path is cut and followed by a hash of the whole path', () => {
+  it('the policy name of a long descriptor path is cut and ends in a hash of the path', () => {
     const name = nameOf('edge', 'x'.repeat(500));
     expect(name).toMatch(/^edge\.x{95}~[\da-f]{16}$/);
     expect(nameOf('edge', `${'x'.repeat(499)}y`)).not.toBe(name);
     expect(nameOf('edge', 'x'.repeat(123))).toBe(`edge.${'x'.repeat(123)}`);
   });
 
-  it('unprintable characters and the prefix `sluice.` of a path are replaced', () => {
+  it('a policy name replaces unprintable characters and the prefix `sluice.` of a path', () => {
     expect(nameOf('edge', 'a\nb')).toMatch(/^edge\.a\?b~[\da-f]{16}$/);
     expect(nameOf('sluice', 'a')).toMatch(/^sluice~a~[\da-f]{16}$/);
   });

@@ -9,7 +9,7 @@ describe('configuration files of Sluice', () => {
   const policy = (name: string) => config.policies.find((each) => each.name === name);
 
   it.each(namesIn('good').filter((name) => name !== 'settings-only'))(
-    'accepts the file %s',
+    'accepts the configuration file %s',
     (name) => {
       expect(read(textOf(`good/${name}.yaml`)).policies.length).toBeGreaterThan(0);
     },
@@ -48,7 +48,7 @@ describe('configuration files of Sluice', () => {
     ]);
   });
 
-  it('a policy has the block of its file, as a duration or as a map', () => {
+  it('the block of a policy is parsed from a duration or a map', () => {
     const block = { for: '1m', factor: 2, max: '1h', forget: '12h' };
     expect(policy('blocked')?.options).toEqual({ limit: 5, window: '1m', block: '15m' });
     expect(policy('blockedLonger')?.options).toEqual({ limit: 5, window: '1m', block });
@@ -231,12 +231,12 @@ describe('anchors, aliases and merges', () => {
     expect(config.rules[1].limits).toEqual(config.rules[0].limits.slice(0, 1));
   });
 
-  it('fields of a map win over merged ones, and the first merged map wins', () => {
+  it('own fields have precedence over merged ones, and the first merged map over others', () => {
     expect(options('write')).toEqual({ limit: 10, window: '1m', costs });
     expect(options('import')).toEqual({ limit: 100, window: '1h', costs });
   });
 
-  it('an alias refers to the last anchor of its name before it', () => {
+  it('an alias refers to the last preceding anchor of the same name', () => {
     const { policies } = read('policies: { a: &x 1/1s, b: *x, c: &x 2/1s, d: *x }');
     expect(policies.map(({ options }) => options.limit)).toEqual([1, 1, 2, 2]);
   });

@@ -22,7 +22,7 @@ describe('slicesOf', () => {
     }
   });
 
-  test('slices keep the order of entries and the depth of trees', () => {
+  test('slices of a configuration keep the order of entries and the depth of trees', () => {
     const tree = (depth: number, width: number): readonly DescriptorConfig[] =>
       Array.from({ length: depth === 0 ? 0 : width }, (_, at) => ({
         key: `k${depth}`,
@@ -43,7 +43,7 @@ describe('slicesOf', () => {
     expect(received(config)).toEqual(config);
   });
 
-  test('a slice has at most 100 entries', () => {
+  test('a slice of a configuration has at most 100 entries', () => {
     const descriptors = [
       {
         key: 'a',

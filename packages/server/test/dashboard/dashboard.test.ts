@@ -84,7 +84,7 @@ describe('the dashboard', () => {
     }
   });
 
-  test('responses have a strict content security policy and forbid frames', async () => {
+  test('dashboard responses have a strict content security policy and forbid frames', async () => {
     for (const path of ['/dashboard/', ASSET, '/dashboard', '/dashboard/assets/none.js']) {
       const { headers } = await get(path);
       expect(headers.get('content-security-policy')).toBe(
@@ -100,7 +100,7 @@ describe('the dashboard', () => {
     }
   });
 
-  test('files are compressed with gzip if the client accepts it', async () => {
+  test('dashboard files are compressed with gzip if the client accepts gzip', async () => {
     for (const accepted of ['gzip', 'br, GZIP;q=0.5', '*', 'deflate;q=1, gzip ; q=0.1']) {
       const { headers, body } = await get('/dashboard/', `Accept-Encoding: ${accepted}`);
       expect([headers.get('content-encoding'), headers.get('vary')]).toEqual([
@@ -124,14 +124,14 @@ describe('the dashboard', () => {
     expect([css.headers.get('content-encoding'), css.body.toString()]).toEqual([undefined, 'p{}']);
   });
 
-  test('the page must be revalidated, and assets are cached forever', async () => {
+  test('the dashboard page must be revalidated, and its assets are cached forever', async () => {
     expect((await get('/dashboard/')).headers.get('cache-control')).toBe('no-cache');
     expect((await get(ASSET)).headers.get('cache-control')).toBe(
       'public, max-age=31536000, immutable',
     );
   });
 
-  test('responds 304 to a request with the current ETag', async () => {
+  test('a request for a dashboard file with the current ETag gets 304', async () => {
     for (const path of ['/dashboard/', ASSET]) {
       const plain = (await get(path)).headers.get('etag')!;
       const packed = (await get(path, 'Accept-Encoding: gzip')).headers.get('etag')!;
@@ -149,7 +149,7 @@ describe('the dashboard', () => {
     }
   });
 
-  test('responds to HEAD without a body, and rejects other methods', async () => {
+  test('dashboard files respond to HEAD without a body and reject other methods', async () => {
     const { status, headers, body } = await request('HEAD', '/dashboard/');
     expect([status, body.length]).toEqual([200, 0]);
     expect(Number(headers.get('content-length'))).toBe(PAGE.length);
@@ -157,7 +157,7 @@ describe('the dashboard', () => {
     expect((await request('DELETE', ASSET)).status).toBe(405);
   });
 
-  test('no path reaches a file outside the page and its assets', async () => {
+  test('no path serves a file other than the dashboard page and its assets', async () => {
     const paths = [
       ...['/dashboard/assets/', '/dashboard/assets/none.js', '/dashboard/other.html'],
       ...['/dashboard/assets/index-Ab12.js.map', '/dashboard/index.html/', '/dashboard/assets'],
@@ -191,7 +191,7 @@ describe('the dashboard', () => {
     }
   });
 
-  test('links from other sites are accepted, other cross-site requests rejected', async () => {
+  test('the dashboard accepts links from other sites, no other cross-site requests', async () => {
     const from = (site: string, mode: string, dest: string) => [
       ...[`Sec-Fetch-Site: ${site}`, `Sec-Fetch-Mode: ${mode}`, `Sec-Fetch-Dest: ${dest}`],
     ];

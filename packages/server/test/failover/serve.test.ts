@@ -170,7 +170,7 @@ const some = <T>(all: Readonly<Record<string, T>>, count: number): [string, T][]
   Object.entries(all).slice(0, isFull ? undefined : count);
 
 test.each(some(sentinelFaults, 1))(
-  'serve on Sentinel recovers when %s',
+  'sluice serve on Sentinel recovers when %s',
   options,
   async (name, faultOf) => {
     const group = await startSentinel();
@@ -184,7 +184,7 @@ test.each(some(sentinelFaults, 1))(
 );
 
 test.each(some(clusterFaults, 2))(
-  'serve on a Cluster recovers when %s',
+  'sluice serve on a Cluster recovers when %s',
   options,
   async (name, faultOf) => {
     const cluster = await startCluster();

@@ -87,7 +87,7 @@ describe('DenialCollectors', () => {
     expect(collectors.take('a', filters)[0]).toEqual({ denials: [], omitted: 0 });
   });
 
-  test('a second lists the last denials of its first 50 keys, and counts those of others', () => {
+  test('a batch of denials lists the first 50 keys and counts the denials of others', () => {
     const { collectors, call } = collecting();
     collectors.add('a', {});
     for (let round = 0; round < 3; round++) {
@@ -117,7 +117,7 @@ describe('DenialCollectors', () => {
     expect([full.denials.length, full.omitted]).toEqual([MAX_DENIALS, MAX_DENIALS + 10]);
   });
 
-  test('a denial describes the limit and its shadow mode', () => {
+  test('a collected denial has limit, window, algorithm and shadow mode', () => {
     const { decisionService, collectors } = collecting();
     collectors.add('a', {});
     const both = decisionService.limits([
@@ -149,7 +149,7 @@ describe('DenialCollectors', () => {
     expect(denials.map((each) => each.policy)).toEqual(['few', 'more']);
   });
 
-  test('denials of inline limits are found by their label', () => {
+  test('denials of inline limits are found by label or name', () => {
     const { decisionService, collectors } = collecting();
     const filters = [{ policy: '(request)' }, { policy: 'sluice.inline' }, { policy: 'few' }];
     collectors.take('a', filters);

@@ -127,7 +127,7 @@ describe('Feed', () => {
     for (const { ticks } of listeners) expect(ticks).toHaveLength(1);
   });
 
-  test('delayed seconds are sent once and in order', async () => {
+  test('the feed sends delayed seconds once and in order', async () => {
     const { clock, source, requests, join, pass } = setUp();
     const listener = await join();
     const { tick } = source;
@@ -151,7 +151,7 @@ describe('Feed', () => {
     expect(clock.pending).toBe(1);
   });
 
-  test('the seconds of a failed tick are sent with the next one', async () => {
+  test('the feed sends the seconds of a failed poll with the next one', async () => {
     const { source, join, pass } = setUp();
     const listener = await join();
     const { tick } = source;
@@ -164,7 +164,7 @@ describe('Feed', () => {
     expect(listener.ticks.map(({ atMs }) => (atMs - START_MS) / 1000)).toEqual([0, 1, 2]);
   });
 
-  test('seconds that are more than ten seconds old are not sent', async () => {
+  test('the feed does not send seconds that are more than ten seconds old', async () => {
     const { clock, join, pass } = setUp();
     const listener = await join();
     clock.set(START_MS + 60_000);
@@ -173,7 +173,7 @@ describe('Feed', () => {
     expect(listener.ticks.at(-1).atMs).toBe(START_MS + 59_000);
   });
 
-  test('the feed pauses if the clock is set back a little, and follows it if far', async () => {
+  test('a clock set back by 2 s pauses the feed, and one set back by 1 h resets it', async () => {
     const { clock, join, pass } = setUp();
     const listener = await join();
     const secondsSentIn = async (seconds: number): Promise<readonly number[]> => {
@@ -191,7 +191,7 @@ describe('Feed', () => {
     expect((await secondsSentIn(1)).at(-1)).toBe(9);
   });
 
-  test('listeners without access and slow listeners are ended', async () => {
+  test('the feed ends listeners without access and slow listeners', async () => {
     const { clock, feed, join, pass } = setUp();
     const [expired, slow] = [await join(), await join()];
     expired.isAdmitted = false;
@@ -202,7 +202,7 @@ describe('Feed', () => {
     expect(slow.ticks).toEqual([]);
   });
 
-  test('changes are sent at once, and equal ones within 50 ms only once', async () => {
+  test('the feed sends changes in order, and equal ones within 50 ms only once', async () => {
     const { feed, join, pass } = setUp();
     const listener = await join();
     for (let change = 0; change < 1000; change++) feed.changed('overrides');
@@ -217,7 +217,7 @@ describe('Feed', () => {
     expect(listener.events.slice(3)).toEqual([['changed', { what: 'policies' }]]);
   });
 
-  test('close ends current and later listeners and cancels all timers', async () => {
+  test('close of the feed ends current and later listeners and cancels all timers', async () => {
     const { clock, feed, join, pass } = setUp();
     const listeners = [await join(), await join()];
     feed.changed('policies');

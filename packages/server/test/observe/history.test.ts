@@ -29,7 +29,7 @@ describe('History', () => {
     ]);
   });
 
-  test('denials are counted, and a released limit is neither allowed nor denied', () => {
+  test('the history counts denials, and a released limit neither as allowed nor as denied', () => {
     const { clock, decisionService, history, last } = setUp();
     const both = decisionService.limits([
       { policy: 'few', key: 'a', cost: 3 },
@@ -48,7 +48,7 @@ describe('History', () => {
     ]);
   });
 
-  test('the fullest key of each second is recorded, or null without decisions', () => {
+  test('the history has the fullest key of each second, or null without decisions', () => {
     const { clock, decisionService, call, last } = setUp();
     const ada = decisionService.limits([{ policy: 'few', key: 'ada' }]);
     call('many', 1, 50);
@@ -71,7 +71,7 @@ describe('History', () => {
     expect(last(1)).toMatchObject({ denied: [1], fullest: [1] });
   });
 
-  test('denials and fullness of shadow limits are recorded', () => {
+  test('the history has denials and fullness of shadow limits', () => {
     const { clock, decisionService, last, history } = setUp([
       policy('watched', 2, '1h', { shadow: true }),
     ]);
@@ -106,7 +106,7 @@ describe('History', () => {
     }
   });
 
-  test('degraded checks are counted without a fullness', async () => {
+  test('the history counts degraded checks, with a fullness only for local decisions', async () => {
     const store = withFailurePolicy(
       Object.assign(memoryStore(), {
         decide: async () => Promise.reject(new Error('unavailable')),
@@ -133,7 +133,7 @@ describe('History', () => {
     expect(history.total({ startMs: START_MS + 1000, seconds: 1 }).fullest).toEqual([0.75]);
   });
 
-  test('decisions of a late recording are counted to its first second', () => {
+  test('the history counts the decisions of a late recording in its first second', () => {
     const { clock, call, last } = setUp();
     call('many', 3);
     clock.set(START_MS + 5300);
@@ -189,7 +189,7 @@ describe('History', () => {
     expect(last(5).allowed).toEqual([0, 0, 0, 0, 0]);
   });
 
-  test('later seconds are deleted when the clock is set back within ten minutes', () => {
+  test('the history deletes later seconds when the clock is set back within ten minutes', () => {
     const { clock, call, last, history } = setUp();
     history.start();
     for (let second = 0; second < 60; second++) {
@@ -227,7 +227,7 @@ describe('History', () => {
     expect(history.total({ ...older, stepMs: MINUTE_MS }).allowed).toEqual([0]);
   });
 
-  test('minutes contain shadow decisions, and count them as activity', () => {
+  test('the history by minute contains shadow decisions and counts them as activity', () => {
     const { clock, decisionService, history, lastMinutes } = setUp([
       policy('watched', 2, '1h', { shadow: true }),
     ]);
@@ -248,7 +248,7 @@ describe('History', () => {
     ]);
   });
 
-  test('later minutes are deleted when the clock is set back', () => {
+  test('the history deletes later minutes when the clock is set back', () => {
     const { clock, call, history, lastMinutes } = setUp();
     history.start();
     const minuteMs = Math.ceil(START_MS / MINUTE_MS) * MINUTE_MS;
@@ -291,7 +291,7 @@ describe('History', () => {
     expect(new Map(activity).get(OF_OTHERS)).toBe(20);
   });
 
-  test('the durations of decisions are recorded per second', () => {
+  test('the history has the durations of decisions per second', () => {
     const { clock, durations, history } = setUp();
     const http = new Observations();
     const grpc = new Observations();

@@ -103,7 +103,7 @@ describe('quantileOf', () => {
     expect(quantileOf(bucketsOf(...waits), 0.995)).toBeGreaterThan(0.25);
   });
 
-  test('a quantile in the last bucket is its lower bound', () => {
+  test('a quantile in the last bucket is the lower bound of the bucket', () => {
     expect(quantileOf(bucketsOf(60, 70), 0.5)).toBe(2.5);
   });
 });

@@ -68,19 +68,19 @@ describe('trees of descriptors', () => {
     expect(found(rules, entriesOf(step))).toEqual([expected]);
   });
 
-  test('a tree is searched without backtracking', () => {
+  test('a tree of descriptors is searched without backtracking', () => {
     expect(found(rules, entriesOf('b=x', 'd=1'))).toBeUndefined();
     expect(found(rules, entriesOf('b=y', 'd=1'))).toEqual(['d under b b:y:d:1']);
     expect(found(rules, entriesOf('b=x'))).toBeUndefined();
   });
 
-  test('a tree matches all entries in order', () => {
+  test('a tree of descriptors matches all entries in order', () => {
     expect(found(rules, entriesOf('b=y', 'c=1'))).toEqual(['under b b:y:c:1']);
     expect(found(rules, entriesOf('c=1', 'b=y'))).toBeUndefined();
     expect(found(rules, entriesOf('b=y', 'c=1', 'c=1'))).toBeUndefined();
   });
 
-  test('a tree does not apply to other domains', () => {
+  test('a tree of descriptors does not apply to other domains', () => {
     expect(rules.hasDomain('d')).toBe(true);
     for (const domain of ['e', '', '__proto__', 'constructor']) {
       expect(rules.hasDomain(domain)).toBe(false);
@@ -97,7 +97,7 @@ describe('trees of descriptors', () => {
     }
   });
 
-  test('trees of two files are merged, and the first has precedence', () => {
+  test('descriptor trees of two files are merged, and the first has precedence', () => {
     const both = new DescriptorRules(
       [],
       [
@@ -173,7 +173,7 @@ describe('rules for descriptors', () => {
     expect(find(rules, 'a=2')).toEqual(['p 2', 'q 2', 'tree a:2']);
   });
 
-  test('a rule without limits means unlimited if no other rule adds limits', () => {
+  test('a descriptor rule without limits means unlimited if no other rule adds limits', () => {
     expect(find([ruleOf({ a: '*' }, [])], 'a=1')).toBe('unlimited');
     expect(find([ruleOf({ a: '*' }, [], true)], 'a=1')).toEqual(['tree a:1']);
     expect(find([ruleOf({ b: '*' }, [], true)], 'b=1')).toBe('unlimited');

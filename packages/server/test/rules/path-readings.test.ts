@@ -64,7 +64,7 @@ describe('readingsOf', () => {
     `/${'a%2f'.repeat(9000)}`,
     `/${'%252e%252e%252f'.repeat(2000)}`,
     `/%${'25'.repeat(40)}2f`,
-  ])('a path with too many readings is rejected: %j', (path) => {
+  ])('the path %j with too many readings is rejected', (path) => {
     expect(() => readingsOf(path)).toThrow(AmbiguousRequest);
   });
 
@@ -100,7 +100,7 @@ describe('readingsOf', () => {
     );
   });
 
-  it('readings are bounded, distinct, absolute and in lower case', () => {
+  it('path readings are bounded, distinct, absolute and in lower case', () => {
     fc.assert(
       fc.property(path, (text) => {
         let readings: readonly string[];
@@ -118,7 +118,7 @@ describe('readingsOf', () => {
     );
   });
 
-  it('readings are computed in linear time', () => {
+  it('path readings are computed in linear time', () => {
     // Quadratic steps would take minutes.
     const pieces = [...PIECES, '%20x', '.x', ';/', '/.', 'x%20', '%20.'];
     for (const piece of pieces) {
