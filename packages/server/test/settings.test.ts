@@ -72,7 +72,7 @@ describe('precedence of sources', () => {
     },
   );
 
-  test('a value with lower precedence is not validated', () => {
+  test('a setting with lower precedence is not validated', () => {
     expect(readSettings({ workers: '2' }, { SLUICE_WORKERS: 'x' }, {}).settings.workers).toBe(2);
   });
 });
@@ -139,7 +139,7 @@ describe('values of settings', () => {
     expect(problem).toMatch(new RegExp(`^Expected ${flagOf(name)} to be .+, got .+`));
   });
 
-  test('all problems are reported together, each with its source', () => {
+  test('all problems of settings are reported together, each with its source', () => {
     const read = () => readSettings({ workers: 'x' }, { SLUICE_HEADERS: 'y' }, { drainMs: 'z' });
     expect(problemsOf(read)).toEqual([
       'Expected SLUICE_HEADERS to be one of draft, draft-7, draft-6, legacy, none, got `"y"`',
@@ -150,7 +150,7 @@ describe('values of settings', () => {
 });
 
 describe('settings that depend on each other', () => {
-  test('a certificate without a key is rejected', () => {
+  test('a TLS certificate without a key is rejected', () => {
     const [problem] = problemsOf(() => readSettings({ tlsCert: 'a.pem' }, {}, {}));
     expect(problem).toContain('--tls-cert and --tls-key together');
   });
@@ -239,8 +239,11 @@ describe('shownSettings', () => {
     ['adminToken', 'hunter2', '7 characters'],
     ['adminToken', 'hunter2 and more\nof it', '22, not all of them visible'],
     ['adminToken', 1_000_000, 'something else'],
-  ] as const)('the problem of %s %j shows only "%s"', (name, given, hint) => {
-    const [problem] = problemsOf(() => readSettings({ [name]: given }, {}, {}));
-    expect(problem.endsWith(`, got ${hint}`)).toBe(true);
-  });
+  ] as const)(
+    'the problem of the setting %s with the value %j shows only "%s"',
+    (name, given, hint) => {
+      const [problem] = problemsOf(() => readSettings({ [name]: given }, {}, {}));
+      expect(problem.endsWith(`, got ${hint}`)).toBe(true);
+    },
+  );
 });

@@ -12,7 +12,7 @@ import { policy } from './running.ts';
 const policies = [policy('few', 2, '1h'), policy('watched', 1, '1h', { shadow: true })];
 
 describe('ShadowOverrides', () => {
-  test('listeners receive each change and its origin', () => {
+  test('listeners receive each change of a shadow override and its origin', () => {
     const shadowOverrides = new ShadowOverrides();
     const changes: ShadowChange[] = [];
     shadowOverrides.onChange((change) => changes.push(change));

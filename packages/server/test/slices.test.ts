@@ -11,7 +11,7 @@ function* busy(rounds: number): Generator<void, number> {
 }
 
 describe('inSlices', () => {
-  test('other work runs between two slices', async () => {
+  test('inSlices lets other work run between two slices', async () => {
     let turns = 0;
     let isOver = false;
     const turn = (): void => {

@@ -141,7 +141,7 @@ describe('process exit', () => {
   const CHECK =
     'POST /v1/check HTTP/1.1\r\nhost: x\r\ncontent-length: 27\r\n\r\n{"policy":"many","key":"k"}';
 
-  test('a process without connections exits at once', async () => {
+  test('a service process without connections exits on SIGINT', async () => {
     const service = await startProcess({ drainMs: '60s' });
     service.child.kill('SIGINT');
     expect((await service.ended).code).toBe(0);
@@ -165,7 +165,7 @@ describe('process exit', () => {
     expect((await service.ended).code).toBe(0);
   });
 
-  test('closes silent connections after at most half of the drain time', async () => {
+  test('shutdown closes silent HTTP connections', async () => {
     const service = await startProcess({ drainMs: '1s' });
     const sockets = [await send(service.port, ''), await send(service.port, CHECK)];
     const closed = Promise.all(sockets.map((socket) => once(socket, 'close')));
@@ -175,7 +175,7 @@ describe('process exit', () => {
     expect((await service.ended).code).toBe(0);
   });
 
-  test('cuts off requests after the drain time and logs their number', async () => {
+  test('shutdown cuts off requests after the drain time and logs their number', async () => {
     const redis = await startTestRedis();
     const service = await startProcess({ store: redis.url, deadlineMs: '60s', drainMs: '500ms' });
     await redis.pause();
@@ -188,7 +188,7 @@ describe('process exit', () => {
     await redis.resume();
   });
 
-  test('a second signal exits at once with its code', async () => {
+  test('a second SIGTERM ends the process with exit code 143', async () => {
     const redis = await startTestRedis();
     const service = await startProcess({ store: redis.url, deadlineMs: '60s', drainMs: '60s' });
     await redis.pause();
@@ -201,7 +201,7 @@ describe('process exit', () => {
     await redis.resume();
   });
 
-  test('SIGHUP reloads the files and does not exit', async () => {
+  test('SIGHUP reloads the configuration files, and the process continues', async () => {
     const service = await startProcess();
     const path = join(folder, 'sluice.yaml');
     const reloads = (): number => service.output().split('config reloaded').length - 1;
@@ -228,7 +228,7 @@ describe('graceful shutdown of connections', () => {
   let running: Running;
   const GET = 'GET /healthz HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n';
 
-  test('a draining connection closes with the last pipelined response', async () => {
+  test('during shutdown, a connection closes with the last pipelined response', async () => {
     running = await startRunning({
       config: { policies: [policy('many', 1000, '1h')] },
       settings: { drainMs: '5s' },
@@ -250,7 +250,7 @@ describe('graceful shutdown of connections', () => {
     expect(text.slice(text.lastIndexOf('HTTP/1.1'))).toMatch(/connection: close/i);
   });
 
-  test('a draining service is not ready', async () => {
+  test('a service is not ready during shutdown', async () => {
     running = await startRunning({ settings: { drainMs: '1s' } });
     const { url } = running;
     expect((await running.get('/readyz')).status).toBe(200);
@@ -261,7 +261,7 @@ describe('graceful shutdown of connections', () => {
     await stopped;
   });
 
-  test('close can be called twice', async () => {
+  test('close of a service can be called twice', async () => {
     running = await startRunning();
     await Promise.all([running.close(), running.close()]);
     await running.close();

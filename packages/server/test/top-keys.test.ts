@@ -92,7 +92,7 @@ describe('HeavyHitters', () => {
     expect(data.keys[0][0]).toBe('heavy');
   });
 
-  test('a flood after the last hit of frequent keys does not evict them', () => {
+  test('a flood after the last hit of frequent keys does not evict those keys', () => {
     const heavy = Array.from({ length: 50_000 }, (_, hit) => `heavy-${hit % 10}`);
     const flood = Array.from({ length: 50_000 }, (_, hit) => `throw-away-${hit}`);
     const data = summaryOf([...heavy, ...flood]).data();
@@ -220,7 +220,7 @@ describe('TopKeys', () => {
   const keysOf = (report: { keys: readonly { key: string; atLeast: number }[] }) =>
     Object.fromEntries(report.keys.map(({ key, atLeast }) => [key, atLeast]));
 
-  test('denied and allowed keys are listed separately', () => {
+  test('top keys list denied and allowed keys separately', () => {
     const { topKeys, check } = setUp();
     for (let call = 0; call < 5; call++) check('few', 'a');
     check('few', 'b');
@@ -239,19 +239,19 @@ describe('TopKeys', () => {
     expect(keysOf(topKeys.top('many', { by: 'allowed' }))).toEqual({ a: 2 });
   });
 
-  test('keys denied in shadow mode are listed', () => {
+  test('top keys include keys that are denied in shadow mode', () => {
     const { topKeys, check } = setUp();
     for (let call = 0; call < 3; call++) check('many', 'watched', 'a');
     expect(keysOf(topKeys.top('watched'))).toEqual({ a: 2 });
   });
 
-  test('peeks are not listed', () => {
+  test('top keys do not include peeks', () => {
     const { decisionService, topKeys } = setUp();
     decisionService.decide(decisionService.limits([{ policy: 'few', key: 'a' }]), { peek: true });
     expect(topKeys.top('few', { by: 'allowed' }).hits).toBe(0);
   });
 
-  test('the keys of all inline limits are listed under one label', () => {
+  test('the top keys of all inline limits are listed under one label', () => {
     const { decisionService, topKeys } = setUp();
     for (const [name, key] of [
       ['sluice.one', 'a'],
@@ -280,7 +280,7 @@ describe('TopKeys', () => {
     expect(topKeys.top('few', { by }).hits).toBe(0);
   });
 
-  test('a clock that is set back starts a new generation', () => {
+  test('a clock that is set back starts a new generation of top keys', () => {
     const { clock, topKeys, check } = setUp();
     check('few', 'a');
     clock.set(clock.now() - 86_400_000);

@@ -93,7 +93,7 @@ describe('keys of requests', () => {
     }
   });
 
-  it('the address is not read if no rule needs it', () => {
+  it('the client address is not read if no key needs it', () => {
     const address = () => {
       throw new Error('address read');
     };
@@ -165,7 +165,7 @@ describe('keys of requests', () => {
     expect(textFor([filter], { search })).toBe('query:filter[user]:ada');
   });
 
-  it('the case of the scheme and spaces in credentials are ignored', () => {
+  it('in a key, the case of the scheme and spaces in credentials are ignored', () => {
     const credentials = part({ from: 'header', name: 'authorization' });
     const key = (authorization: string) => textFor([credentials], { headers: { authorization } });
     expect(key('Bearer Abc')).toBe('header:authorization:bearer Abc');
@@ -174,7 +174,7 @@ describe('keys of requests', () => {
     expect(key('Abc')).toBe('header:authorization:Abc');
   });
 
-  it('long values are replaced by their hashes', () => {
+  it('long values in a key are replaced by their hashes', () => {
     const user = part({ from: 'header', name: 'x-user' });
     const key = (value: string) => keyFor([ADDRESS, user], { headers: { 'x-user': value } });
     const start = ['address', '192.0.2.1', 'header', 'x-user'];

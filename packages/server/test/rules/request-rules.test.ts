@@ -20,7 +20,7 @@ const policiesFor = (
   new RequestRules(rules).limitsFor(attributesOf(request))?.map(({ policy }) => policy);
 
 describe('RequestRules', () => {
-  it('the first rule that matches applies', () => {
+  it('the first request rule that matches applies', () => {
     const rules = [
       rule('login', { path: ['/login'] }),
       rule('writes', { method: ['POST', 'PUT'] }),
@@ -151,7 +151,7 @@ describe('matching of methods, hosts and headers', () => {
   const matches = (match: Match, request: TestRequest): boolean =>
     policiesFor([rule('r', match)], request) !== undefined;
 
-  it('methods match in any case, and GET also matches HEAD', () => {
+  it('rules match methods in any case, and GET also matches HEAD', () => {
     expect(matches({ method: ['post'] }, { method: 'POST' })).toBe(true);
     expect(matches({ method: ['POST'] }, { method: 'post' })).toBe(true);
     expect(matches({ method: ['POST'] }, { method: 'GET' })).toBe(false);

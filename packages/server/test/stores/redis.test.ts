@@ -90,7 +90,7 @@ describe('openStore', () => {
     expect(await store.info?.('stats')).toContain('evicted_keys:');
   });
 
-  test('a lost and a restored connection are reported', async () => {
+  test('a lost and a restored Redis connection are reported', async () => {
     const redis = await startRedis();
     closing.push(() => redis.stop());
     const { store, states } = await open(redis.url);
@@ -130,7 +130,7 @@ describe('openStore', () => {
     expect(await exhaustLimit(await readyDecisionService(store))).toEqual([true, true, false]);
   });
 
-  test('a TLS server with an unknown CA is not used', async () => {
+  test('openStore does not use a TLS server with an unknown CA', async () => {
     const redis = await startRedis({ tls: true });
     closing.push(() => redis.stop());
     const { store } = await open(`rediss://127.0.0.1:${redis.port}`);
@@ -139,7 +139,7 @@ describe('openStore', () => {
     expect(await decisionService.probe()).toBe(false);
   });
 
-  test('no other database is used if the server lacks the one in the URL', async () => {
+  test('openStore uses no other database if Redis lacks the one in the URL', async () => {
     const redis = await startRedis();
     closing.push(() => redis.stop());
     const { store, errors } = await open(`${redis.url}/99`);
@@ -180,7 +180,7 @@ describe('openStore', () => {
     expect(warnings).toEqual([]);
   });
 
-  test('a failover that is announced while the client connects is followed', async () => {
+  test('a Redis client follows a failover that is announced while it connects', async () => {
     const [before, after] = await Promise.all([startRedis(), startRedis()]);
     const sentinel = new FakeSentinel(before.port);
     closing.push(

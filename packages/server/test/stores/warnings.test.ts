@@ -42,7 +42,7 @@ const codes = (lines: readonly Line[]): readonly unknown[] =>
   lines.flatMap(({ code }) => code ?? []);
 
 describe('warnings about a Redis that evicts keys', () => {
-  test('a service logs the warning once, before the first request', async () => {
+  test('a service on a Redis that evicts keys logs a warning once, before requests', async () => {
     const { url } = await redisOf(EVICTING);
     const { running, lines } = await start(url);
     await expect.poll(() => codes(lines), soon).toEqual([EVICTS]);
@@ -52,7 +52,7 @@ describe('warnings about a Redis that evicts keys', () => {
     expect(codes(lines)).toEqual([EVICTS]);
   });
 
-  test('a service that starts without Redis logs the warning when it connects', async () => {
+  test('a service that starts without Redis warns about evictions when it connects', async () => {
     const before = await startRedis();
     await before.stop();
     const { running, lines } = await start(before.url);
@@ -63,7 +63,7 @@ describe('warnings about a Redis that evicts keys', () => {
     await expect.poll(() => codes(lines), soon).toContain(EVICTS);
   });
 
-  test('each worker logs the warning', async () => {
+  test('each worker warns about a Redis that evicts keys', async () => {
     const { url } = await redisOf(EVICTING);
     const group = await RunningGroup.start({ config: {}, settings: { workers: 2, store: url } });
     closing.push(() => group.stop());
