@@ -28,7 +28,7 @@ describe('sluice compare', () => {
     expect(stdout).toMatch(/^sliding-log +30 +1\.00 x +1\.00 x +\d+ +\d+$/m);
   });
 
-  test('only fixed-window admits twice the limit around a boundary', async () => {
+  test('in compare, only fixed-window admits twice the limit around a boundary', async () => {
     const { stdout } = await runSluice(['compare', bursts, '--limit', '50/1m', '--json']);
     const { algorithms } = JSON.parse(stdout) as { algorithms: readonly Row[] };
     const worst = Object.fromEntries(algorithms.map((row) => [row.algorithm, row.worst.multiple]));
@@ -49,7 +49,7 @@ describe('sluice compare', () => {
     expect(readFileSync(page, 'utf8')).toContain('sliding-counter');
   });
 
-  test('--key counts by path, header or all requests together', async () => {
+  test('compare --key counts by path, header or all requests together', async () => {
     const clients = async (key: string): Promise<number> =>
       JSON.parse(
         (await runSluice(['compare', log, '--limit', '9/1m', '--key', key, '--json'])).stdout,

@@ -20,7 +20,7 @@ describe('sluice completion', async () => {
   const { code, stdout, stderr } = await runSluice(['completion', 'bash']);
   const script = file('completion.bash', stdout);
 
-  test('completes all commands in bash', () => {
+  test('the bash completion offers all commands', () => {
     expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
     const commands = readdirSync(`${root}packages/cli/src/commands`)
       .map((name) => name.replace('.ts', ''))
@@ -30,7 +30,7 @@ describe('sluice completion', async () => {
     expect(completed(script, 'pl')).toEqual(['plan']);
   });
 
-  test('completes options, their values and arguments in bash', () => {
+  test('the bash completion offers options, their values and arguments', () => {
     expect(completed(script, 'plan', '--li')).toEqual(['--limit']);
     expect(completed(script, 'suggest', 'x.log', '--format', 'cl')).toEqual(['cloudfront']);
     expect(completed(script, 'generate', 'st')).toEqual(['steady']);
@@ -42,15 +42,18 @@ describe('sluice completion', async () => {
     );
   });
 
-  test.each(['zsh', 'fish'])('the script for %s has all options of plan', async (shell) => {
-    const other = await runSluice(['completion', shell]);
-    expect(other.code).toBe(0);
-    for (const name of ['max-denied-clients', 'lateness', 'pattern']) {
-      expect(other.stdout).toContain(name);
-    }
-  });
+  test.each(['zsh', 'fish'])(
+    'the completion script for %s has options of sluice plan',
+    async (shell) => {
+      const other = await runSluice(['completion', shell]);
+      expect(other.code).toBe(0);
+      for (const name of ['max-denied-clients', 'lateness', 'pattern']) {
+        expect(other.stdout).toContain(name);
+      }
+    },
+  );
 
-  test('rejects another shell', async () => {
+  test('sluice completion rejects another shell', async () => {
     const wrong = await runSluice(['completion', 'tcsh']);
     expect(wrong.code).toBe(2);
     expect(wrong.stderr).toMatch(/^error: .*tcsh/);

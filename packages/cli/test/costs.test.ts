@@ -45,7 +45,7 @@ const resultOf = async (...args: readonly string[]) => {
 };
 
 describe.each(COMMANDS)('sluice %s', (name, ...args) => {
-  test('prints the source of the costs in at most 80 columns', async () => {
+  test(`sluice ${name} prints the source of the costs in at most 80 columns`, async () => {
     const page = join(dirname(table), `${name}.html`);
     const ended = await runSluice([name, table, ...args, ...COLUMN, '--report', page]);
     expect(ended.stderr).toBe('');
@@ -55,7 +55,7 @@ describe.each(COMMANDS)('sluice %s', (name, ...args) => {
     expect(readFileSync(page, 'utf8')).toContain('Costs from the column');
   });
 
-  test('shows lines with an invalid cost and the reason', async () => {
+  test(`sluice ${name} shows lines with an invalid cost and the reason`, async () => {
     const { stdout } = await runSluice([name, table, ...args, ...COLUMN]);
     const text = stdout.replace(/\n {12}/g, ' ');
     expect(text).toMatch(/4 lines unreadable, such as line 10: \S+,0 4 of them with a cost/);
@@ -67,7 +67,7 @@ describe.each(COMMANDS)('sluice %s', (name, ...args) => {
     });
   });
 
-  test('reads costs of JSON lines by the path of a field, with the same result', async () => {
+  test(`sluice ${name} reads costs of JSON lines by a path, with the same result`, async () => {
     const { log: ofTable, ...fromTable } = await resultOf(name, table, ...args, ...COLUMN);
     const { log, ...fromJson } = await resultOf(
       name,
@@ -81,7 +81,7 @@ describe.each(COMMANDS)('sluice %s', (name, ...args) => {
     expect(log.costs).toEqual({ ...ofTable.costs, columns: ['usage.total'] });
   });
 
-  test('reports a requested cost column that no request has', async () => {
+  test(`sluice ${name} reports a requested cost column that no request has`, async () => {
     const named = await runSluice([name, table, ...args, '--column', 'cost=units']);
     expect(named.stdout).toContain('no request has a cost, so each costs 1\n');
     const { stdout } = await runSluice([name, table, ...args]);
@@ -96,7 +96,7 @@ describe.each(COMMANDS)('sluice %s', (name, ...args) => {
 test.each([
   ['free.csv', 'tokens', COLUMN],
   ['usual.csv', 'cost', []],
-])('a log without any valid cost is rejected with the reason', async (name, column, more) => {
+])('the log %s without any valid cost is rejected with the reason', async (name, column, more) => {
   const free = file(
     name,
     `time,client,${column}\n${'2026-10-10T12:00:00Z,192.0.2.1,0.5\n'.repeat(3)}`,
@@ -122,7 +122,7 @@ describe('sluice plan with costs', () => {
     });
   });
 
-  test('the cost of a rule replaces the cost of the log, also if it is 1', async () => {
+  test('in a plan, the cost of a rule replaces that of the log, also a cost of 1', async () => {
     const config = (tokens: string) =>
       file(
         'rules.yaml',
@@ -144,7 +144,7 @@ rules:
     expect(await denied(', cost: 1')).toEqual([0, 3]);
   });
 
-  test('a plan of the suggested policy denies what suggest predicted', async () => {
+  test('a plan of the suggested policy denies as much as suggest predicted', async () => {
     const out = join(dirname(table), 'found.yaml');
     const args = ['suggest', table, '--window', '10s', ...COLUMN];
     const { windows, costs } = await resultOf(...args, '--out', out);

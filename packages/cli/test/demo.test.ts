@@ -45,7 +45,7 @@ describe('sluice demo', () => {
     expect(new Set(starts).size).toBe(1);
   });
 
-  test('prints the comparison at a boundary that README.md shows', () => {
+  test('demo prints the comparison at a boundary that README.md shows', () => {
     const [proof] = PROOF.exec(plain.stdout)!;
     expect(proof).toMatch(/fixed-window .* 50 before, 50 after\n.* 100: 2 x the limit\n/);
     expect(proof).toMatch(/sliding-log .* 50 before, 0 after\n.* 50: within the limit\n/);
@@ -94,7 +94,7 @@ describe('sluice demo', () => {
     expect([...terminal.styles].sort()).toEqual(['0', '1', '2', '31', '32']);
   });
 
-  test('fits a small terminal and prints no colours with NO_COLOR', async () => {
+  test('demo fits a small terminal and prints no colours with NO_COLOR', async () => {
     const shown = onTerminalOf(50, 12, ['demo', '--for', '1s'], { NO_COLOR: '1' });
     await shown.shows(/fixed-window/);
     expect(shown.terminal.wrapped).toBe(0);
@@ -103,7 +103,7 @@ describe('sluice demo', () => {
     expect([...shown.terminal.styles]).toEqual([]);
   });
 
-  test('runs until Ctrl-C on a terminal, then prints a summary', async () => {
+  test('demo runs until Ctrl-C on a terminal, then prints a summary', async () => {
     const shown = onTerminalOf(80, 30, ['demo']);
     const text = await shown.shows(/most denied +10\./);
     const [url] = /http:\/\/127\.0\.0\.1:\d+/.exec(text)!;
@@ -115,7 +115,7 @@ describe('sluice demo', () => {
     await expect(fetch(`${url}/healthz`)).rejects.toThrow();
   });
 
-  test('--keep continues until a signal', async () => {
+  test('demo --keep continues until a signal', async () => {
     const words = [binary, 'demo', '--for', '1s', '--keep'];
     const running = new Process(process.execPath, words, {});
     const [, url] = await running.printed(/listens on (\S+),/);

@@ -34,7 +34,7 @@ describe('sluice explain with a log', () => {
     ],
     ['fixed-window', 'comparison  30 + 1 = 31 > 30', 'the next window begins in 36 s'],
     ['token-bucket', 'comparison  0.5 < 1', '30 refill per 1 min'],
-  ])('explains the first denial by %s: %s', async (algorithm, sum, args) => {
+  ])('explain shows the first denial by %s as: %s', async (algorithm, sum, args) => {
     const given = ['explain', log, '--limit', '30/1m', ...CLIENT, '--algorithm', algorithm];
     const ended = await runSluice(given);
     isWellFormed(ended);
@@ -43,7 +43,7 @@ describe('sluice explain with a log', () => {
     expect(ended.stdout.replace(/\n {12}/g, ' ')).toContain(args);
   });
 
-  test('explains the decision at a given time', async () => {
+  test('explain --at shows the decision at a given time', async () => {
     const at = ['--at', '2026-10-10T12:00:10Z'];
     const ended = await runSluice(['explain', log, '--limit', '30/1m', ...CLIENT, ...at]);
     expect(ended.code).toBe(0);
@@ -56,7 +56,7 @@ describe('sluice explain with a log', () => {
     });
   });
 
-  test('--client accepts any spelling of an IPv6 address', async () => {
+  test('explain --client accepts any spelling of an IPv6 address', async () => {
     const six = file('six.log', combinedLog(burst(9, 9, { client: '2001:db8::1' })));
     const ended = await runSluice([
       'explain',
@@ -95,7 +95,7 @@ describe('sluice explain with a service', () => {
   });
   const run = (...args: string[]): Promise<Ended> => runSluice(args, { SLUICE_URL: service.url });
 
-  test('explains why the next call is denied and charges nothing', async () => {
+  test('explain shows why the next call is denied and charges nothing', async () => {
     await run('check', 'perMinute', 'user:42', '--cost', '10');
     for (let turn = 0; turn < 2; turn++) {
       const ended = await run('explain', '--policy', 'perMinute', '--key', 'user:42');
@@ -107,7 +107,7 @@ describe('sluice explain with a service', () => {
     }
   });
 
-  test('explains an unused key of a token bucket', async () => {
+  test('explain shows an unused key of a token bucket', async () => {
     const tokens = await run('explain', '--policy', 'steady', '--key', 'x');
     isWellFormed(tokens);
     expect(tokens.stdout).toContain('steady: 10 in 1 s, burst 20, token-bucket\n');
@@ -128,7 +128,7 @@ describe('sluice explain with a service', () => {
     });
   });
 
-  test('a missing key and an unknown policy are rejected', async () => {
+  test('explain rejects a missing key and an unknown policy', async () => {
     expect((await run('explain', '--policy', 'perMinute')).stderr).toMatch(/Expected --key/);
     const { code, stderr } = await run('explain', '--policy', 'none', '--key', 'x');
     expect(code).toBe(2);
@@ -150,7 +150,7 @@ describe('sluice explain with headers', () => {
       ['limits      7 of 60 remaining, resets in 30 s', 'format      X-RateLimit'],
     ],
     [['RateLimit: limit=100, remaining=50, reset=30'], 0, ['limits      50 of 100 remaining']],
-  ])('explains the headers %j and exits with %i', async (headers, code, lines) => {
+  ])('explain reads the headers %j and exits with %i', async (headers, code, lines) => {
     const args = headers.flatMap((header) => ['--headers', header]);
     const ended = await runSluice(['explain', ...args]);
     isWellFormed(ended);
@@ -158,7 +158,7 @@ describe('sluice explain with headers', () => {
     for (const line of lines) expect(ended.stdout).toContain(line);
   });
 
-  test('headers without rate limits are rejected', async () => {
+  test('explain rejects headers without rate limits', async () => {
     const { code, stderr } = await runSluice(['explain', '--headers', 'Server: x\u001b[31m']);
     expect(code).toBe(2);
     expect(stderr).toMatch(/^error: Expected headers such as /);

@@ -1,4 +1,4 @@
-/** A full disk under standard output, and logs that are rejected. */
+/** A full disk under standard output, and logs that plan sorts or rejects. */
 import { existsSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { describe, expect, test, vi } from 'vitest';
@@ -38,7 +38,7 @@ describe.skipIf(!existsSync('/dev/full'))('standard output on a full disk', () =
   });
 
   test.each([[['generate', 'steady', '--requests', '10']], [['validate', policy]]])(
-    'a full disk is reported and exits with 2: %s',
+    'sluice %s reports a full disk and exits with 2',
     async (args) => {
       const { code, stderr } = await onFullDisk(args).ended;
       expect([code, stderr]).toEqual([
@@ -49,7 +49,7 @@ describe.skipIf(!existsSync('/dev/full'))('standard output on a full disk', () =
   );
 });
 
-describe('logs that are rejected', () => {
+describe('logs that plan sorts or rejects', () => {
   const line = (second: number): string =>
     JSON.stringify({ time: new Date(1.8e12 + 1000 * second).toISOString(), ip: '192.0.2.1' });
   const seconds = Array.from({ length: 300 }, (_, second) => second);
@@ -57,7 +57,7 @@ describe('logs that are rejected', () => {
   const planned = (...logs: string[]): Promise<Ended> =>
     sluice(['plan', ...logs, '--policy', policy]);
 
-  test('a log in reverse order is sorted', async () => {
+  test('plan sorts a log in reverse order', async () => {
     const reversed = file('reversed.jsonl', seconds.reverse().map(line).join('\n'));
     const { code, stdout } = await planned(reversed);
     expect(code).toBe(0);
@@ -65,7 +65,7 @@ describe('logs that are rejected', () => {
     expect((await planned(log)).code).toBe(0);
   });
 
-  test('a log that is given twice is rejected', async () => {
+  test('plan rejects a log that is given twice', async () => {
     const { code, stderr } = await planned(log, log);
     expect([code, stderr.replace(/\s+/g, ' ')]).toEqual([
       2,

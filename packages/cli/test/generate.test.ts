@@ -17,7 +17,7 @@ describe('sluice generate of a log', () => {
     expect((await runSluice([...args.slice(0, -1), '10'])).stdout).not.toBe(stdout);
   });
 
-  test('the log has the given start, duration and number of clients', async () => {
+  test('a generated log has the given start, duration and number of clients', async () => {
     const when = ['--start', '2026-03-29T12:00:00+02:00', '--duration', '1h'];
     const more = ['--clients', '3', '--requests', '200', '--format', 'json-lines'];
     const { stdout } = await runSluice(['generate', 'steady', ...when, ...more]);
@@ -51,7 +51,7 @@ describe('sluice generate of a log', () => {
     expect(readdirSync(dirname(path)).filter((name) => name.endsWith('.part'))).toEqual([]);
   });
 
-  test('a file that cannot be written is reported, and no part of it remains', async () => {
+  test('generate reports a file that cannot be written and leaves no part of it', async () => {
     const path = `${dirname(file('x', ''))}/nowhere/access.log`;
     const { code, stdout, stderr } = await runSluice(['generate', 'steady', '--out', path]);
     expect({ code, stdout }).toEqual({ code: 2, stdout: '' });
@@ -59,7 +59,7 @@ describe('sluice generate of a log', () => {
     expect(existsSync(path)).toBe(false);
   });
 
-  test('a reader that closes the pipe early is not an error', async () => {
+  test('generate exits with 0 if the reader closes the pipe early', async () => {
     const line = `'${process.execPath}' '${binary}' generate steady --requests 100000000 | head -2`;
     const { code, stdout, stderr } = await new Process(
       'bash',
@@ -70,7 +70,7 @@ describe('sluice generate of a log', () => {
     expect(stdout.trimEnd().split('\n')).toHaveLength(2);
   });
 
-  test('a log larger than the heap is written in constant memory', async () => {
+  test('generate writes a log that is twice as large as the heap', async () => {
     // The log is twice as large as the heap.
     const command =
       `'${process.execPath}' --max-old-space-size=24 '${binary}' generate flash-crowd ` +
@@ -139,7 +139,7 @@ describe('sluice generate --against', () => {
     expect(stderr).toContain('Expected --against to be a local address');
   });
 
-  test('sends each request with its client address and prints the statuses', async () => {
+  test('generate --against sends the client address of each request, prints statuses', async () => {
     seen.length = 0;
     const args = ['--requests', '200', '--rate', '400', '--seed', '3'];
     const { code, stdout } = await runSluice([
@@ -173,7 +173,7 @@ describe('sluice generate --against', () => {
     expect(seen.every((request) => request.headers['user-agent'] !== undefined)).toBe(true);
   });
 
-  test('a URL without a trailing slash is requested as is', async () => {
+  test('generate --against requests a URL without a trailing slash as it is', async () => {
     seen.length = 0;
     const where = ['--against', `${url}/v1/forward-auth?deny=403`];
     const { stdout } = await runSluice([
@@ -197,7 +197,7 @@ describe('sluice generate --against', () => {
     });
   });
 
-  test('requests are spread over --duration', async () => {
+  test('generate --against spreads requests over --duration', async () => {
     const args = ['--requests', '50', '--duration', '1s', '--json'];
     const { stdout } = await runSluice(['generate', 'steady', '--against', `${url}/`, ...args]);
     expect(JSON.parse(stdout).tookMs).toBeGreaterThan(900);
@@ -211,7 +211,7 @@ describe('sluice generate --against', () => {
     expect(stderr).toContain('Cannot reach http://127.0.0.1:1 (ECONNREFUSED)');
   });
 
-  test('Ctrl-C stops the load and prints the summary', async () => {
+  test('Ctrl-C stops generate --against, which prints the summary', async () => {
     seen.length = 0;
     const args = [binary, 'generate', 'steady', '--against', `${url}/`, '--duration', '10m'];
     const load = new Process(process.execPath, args, {});

@@ -18,21 +18,21 @@ async function written(name: string, ...flags: readonly string[]): Promise<strin
 }
 
 describe('sluice init', () => {
-  test('writes a commented file without a warning, from defaults', async () => {
+  test('init writes a commented file without a warning, from defaults', async () => {
     const text = await written('default.yaml');
     expect(text).toMatch(/^# /);
     expect(text).toMatch(/ {2}perMinute:\n {4}limit: 100\n {4}window: 1m\n/);
     expect(text).toContain('key: address');
   });
 
-  test('writes the limit, key and mode of the flags', async () => {
+  test('init writes the limit, key and mode of the flags', async () => {
     const text = await written('flags.yaml', '--limit', '20/s', '--key', 'x-api-key', '--shadow');
     expect(text).toMatch(/ {2}perSecond:\n {4}limit: 20\n {4}window: 1s\n/);
     expect(text).toContain('key: header:x-api-key | address');
     expect(text.match(/shadow: true/g)).toHaveLength(2);
   });
 
-  test('replaces an existing file only with --force', async () => {
+  test('init replaces an existing file only with --force', async () => {
     const path = join(folder, 'present.yaml');
     const before = readFileSync(path, 'utf8');
     const { code, stderr } = await runSluice(['init', path]);
@@ -47,13 +47,13 @@ describe('sluice init', () => {
   test.each([
     [['--limit', 'many'], /^error: Expected a limit such as 100\/1m, got `many`\n$/],
     [['--key', 'a b'], /^error: Expected `address` or the name of a header/],
-  ])('rejects %s', async (flags, message) => {
+  ])('init rejects %s', async (flags, message) => {
     const { code, stderr } = await runSluice(['init', join(folder, 'no.yaml'), ...flags]);
     expect(code).toBe(2);
     expect(stderr).toMatch(message);
   });
 
-  test('asks three questions on a terminal', async () => {
+  test('init asks three questions on a terminal', async () => {
     const path = join(folder, 'asked.yaml');
     const shown = onTerminalOf(100, 30, ['init', path]);
     await shown.shows(/Limit of each client, such as 20\/s\? \[100\/1m\]/);

@@ -27,16 +27,19 @@ describe('a log out of order', () => {
     ['plan', LIMIT],
     ['suggest', []],
     ['compare', LIMIT],
-  ])('%s has the same result as in order', async (command, flags) => {
-    const [one, other] = [
-      await resultOf(command, ordered, ...flags),
-      await resultOf(command, mixedUp, ...flags),
-    ];
-    expect(other.log).toMatchObject({ late: 0, unreliable: false });
-    expect(other.result).toEqual(one.result);
-  });
+  ])(
+    '%s of a log out of order has the same result as of the sorted log',
+    async (command, flags) => {
+      const [one, other] = [
+        await resultOf(command, ordered, ...flags),
+        await resultOf(command, mixedUp, ...flags),
+      ];
+      expect(other.log).toMatchObject({ late: 0, unreliable: false });
+      expect(other.result).toEqual(one.result);
+    },
+  );
 
-  test('more than 1 % late lines are marked in text, JSON and HTML', async () => {
+  test('more than 1 % late lines are marked as unreliable in text, JSON and HTML', async () => {
     const page = join(dirname(ordered), 'late.html');
     const late = ['--lateness', '1s'];
     const text = await runSluice(['plan', mixedUp, ...LIMIT, ...late, '--report', page]);
@@ -54,7 +57,7 @@ describe('a log out of order', () => {
     expect(failed.stderr).toMatch(/^error: The plan is unreliable: /);
   });
 
-  test('the printed command sorts the log', async () => {
+  test('the sort command that plan prints sorts the log', async () => {
     const { log } = await resultOf('plan', mixedUp, ...LIMIT, '--lateness', '1s');
     const cwd = mkdtempSync(join(dirname(ordered), 'sorted-'));
     execFileSync('sh', ['-c', log.sortCommand], { cwd });
@@ -68,7 +71,7 @@ describe('a log out of order', () => {
     ['{"ts":1791640536.5,"client":"a","n":1}', '{"ts":1791640535.25,"client":"a","n":2}'],
     ['x 2026-10-10T13:55:36Z stdout F a', 'x 2026-10-09T13:55:36Z stdout F a'],
     ['2026-10-10 13:55:36 1.2.3.4', '2026-10-10 13:55:35 1.2.3.4'],
-  ])('the command sorts lines such as %s', async (later, earlier) => {
+  ])('the sort command sorts lines such as %s', async (later, earlier) => {
     const { sortCommand } = await import('../src/traffic/sort-command.ts');
     const path = file('two.log', `#Fields: a\n${later}\n${earlier}\n`);
     const cwd = mkdtempSync(join(dirname(path), 'two-'));

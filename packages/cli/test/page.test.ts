@@ -45,7 +45,7 @@ const withoutTimes = (text: string): string =>
     .replace(/, \d+ per second/g, ', # per second')
     .replace(/ +/g, ' ');
 
-test('the commands in docs/cli.md print the output that it shows', async () => {
+test('the commands in docs/cli.md print the output that the page shows', async () => {
   const found = [...page.matchAll(BLOCKS)];
   expect(found.length).toBeGreaterThan(8);
   const printed: string[] = [];
@@ -64,7 +64,7 @@ test('the commands in docs/cli.md print the output that it shows', async () => {
   }
 });
 
-test('docs/cli.md has a section for every command', () => {
+test('docs/cli.md has sections for demo, serve, validate, generate and client commands', () => {
   const clients = ['check', 'peek', 'reset', 'inspect', 'top'];
   for (const name of ['demo', 'serve', 'validate', ...clients, 'generate']) {
     expect(page).toContain(`\n## sluice ${name}\n`);

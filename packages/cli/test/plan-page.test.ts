@@ -18,7 +18,7 @@ async function printedBy(commands: string): Promise<string> {
   return (await new Process('bash', args, command, folder).ended).stdout;
 }
 
-test('the commands in docs/choosing-a-limit.md print the output that it shows', async () => {
+test('the commands in docs/choosing-a-limit.md print the output of the page', async () => {
   const found = [...page.matchAll(BLOCKS)];
   expect(found.length).toBeGreaterThan(8);
   const printed: string[] = [];

@@ -46,7 +46,7 @@ describe('sluice plan', () => {
     expect(result.denied.requests).toBe(300 - 4 * 30);
   });
 
-  test('a limit that is high enough denies no client', async () => {
+  test('plan with a limit that is high enough denies no client', async () => {
     const wide = file('wide.yaml', 'policies:\n  perMinute: 3000/1m\n');
     const { code, stdout } = await runSluice(['plan', log, '--policy', wide]);
     expect(code).toBe(0);
@@ -75,7 +75,7 @@ describe('sluice plan', () => {
   });
 
   test.each(['x', '-1', '101%', '1.5', '%', ''])(
-    'a threshold of `%s` is rejected',
+    'plan rejects a threshold of `%s`',
     async (text) => {
       const args = ['plan', log, '--policy', next, `--max-denied-clients=${text}`];
       const { code, stderr } = await runSluice(args);
@@ -84,7 +84,7 @@ describe('sluice plan', () => {
     },
   );
 
-  test('--against shows the changes compared with the current policies', async () => {
+  test('plan --against shows the changes compared with the current policies', async () => {
     const current = file('old.yaml', 'policies:\n  perMinute: 100/1m\n');
     const args = ['plan', log, '--policy', next, '--against', current];
     const { stdout } = await runSluice(args);
@@ -97,7 +97,7 @@ describe('sluice plan', () => {
     expect(back.against.noLongerDeniedClients).toMatchObject([{ client: '198.51.100.7' }]);
   });
 
-  test('shadow policies are marked and deny nothing', async () => {
+  test('plan marks shadow policies, which deny nothing', async () => {
     const shadow = file(
       'shadow.yaml',
       'policies:\n  wide: 500/1m\n  tight: { limit: 30, window: 1m, shadow: true }\n',
@@ -130,7 +130,7 @@ describe('sluice plan', () => {
 describe('sluice plan with rules', () => {
   const rules = (text: string): string => file('rules.yaml', text);
 
-  test('rules select the policies, keys and costs of requests', async () => {
+  test('in a plan, rules select the policies, keys and costs of requests', async () => {
     const path = rules(`policies:
   api: { limit: 100, window: 1m, costs: { write: 10 } }
   pages: 3/1m
@@ -162,7 +162,7 @@ rules:
     ]);
   });
 
-  test('rules use the headers in the log, and missing headers are reported', async () => {
+  test('plan uses the headers in the log and reports missing headers', async () => {
     const path = rules(`policies:
   perAgent: 5/1m
 rules:
@@ -184,7 +184,7 @@ rules:
     expect(stdout).toMatch(/^note {8}No request in the log has x-key, which the rules use/m);
   });
 
-  test('overrides apply to their keys until they expire in log time', async () => {
+  test('in a plan, overrides apply until they expire in log time', async () => {
     const path = rules(`policies:
   perMinute: 5/1m
 overrides:
@@ -213,7 +213,7 @@ overrides:
     });
   });
 
-  test('a cost above the override of a key is always denied', async () => {
+  test('in a plan, a cost above the override of a key is always denied', async () => {
     const path = rules(`policies:
   api: 100/1m
 rules:
@@ -235,7 +235,7 @@ describe('sluice plan with invalid input', () => {
     return stderr;
   };
 
-  test('problems in policy files are reported with line and column', async () => {
+  test('plan reports problems in policy files with line and column', async () => {
     const wrong = file('wrong.yaml', 'policies:\n  perMinute: 30/1x\n  perHour: 0/1h\n');
     const problems = await rejected([log, '--policy', wrong]);
     expect(problems).toMatch(
@@ -247,7 +247,7 @@ describe('sluice plan with invalid input', () => {
     );
   });
 
-  test('a file with only descriptor rules is rejected', async () => {
+  test('plan rejects a file with only descriptor rules', async () => {
     const envoys = file(
       'envoy.yaml',
       'domain: shop\ndescriptors:\n  - key: path\n' +
@@ -258,7 +258,7 @@ describe('sluice plan with invalid input', () => {
     );
   });
 
-  test('missing, empty and unrecognized logs are rejected', async () => {
+  test('plan rejects missing, empty and unrecognized logs', async () => {
     expect(await rejected(['/nowhere.log', '--policy', next])).toMatch(/nowhere\.log/);
     const prose = file('prose.log', 'Dear all,\n\nthis is a letter.\n');
     expect(await rejected([prose, '--policy', next])).toMatch(
@@ -279,7 +279,7 @@ describe('sluice plan with invalid input', () => {
     expect((await runSluice(['plan', other, '--policy', next, ...columns])).code).toBe(0);
   });
 
-  test('a missing policy or log is rejected', async () => {
+  test('plan rejects a missing policy or log', async () => {
     expect(await rejected([log])).toMatch(/Expected --policy/);
     expect(await rejected(['--policy', next])).toMatch(/missing required argument 'logs'/);
   });
@@ -338,7 +338,7 @@ test('each of two compared configurations identifies clients by its own IPv6 pre
   expect(stdout).toContain('\nNo longer denied clients, 3 of 20\n');
 });
 
-test('reports missing headers of the current policies, and a wrong clock', async () => {
+test('plan reports missing headers of the current policies, and a wrong clock', async () => {
   const current = file(
     'by-header.yaml',
     'policies:\n  perMinute: 10/1m\nrules:\n' +

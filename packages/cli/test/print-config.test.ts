@@ -10,7 +10,7 @@ const settingsOf = async (args: readonly string[], variables = {}) =>
   JSON.parse((await print([...args, '--json'], variables)).stdout).settings;
 
 describe('sluice serve --print-config', () => {
-  test('precedence is flag, variable, file, default', async () => {
+  test('settings have the precedence flag, variable, file, default', async () => {
     const path = file('all.yaml', 'prefix: "file:"\npolicies: { a: 1/1s }\n');
     const config = ['--config', path];
     const variables = { SLUICE_PREFIX: 'variable:' };
@@ -23,7 +23,7 @@ describe('sluice serve --print-config', () => {
     expect((await settingsOf([])).prefix).toEqual({ value: 's:', from: 'default' });
   });
 
-  test('prints a line for each setting, and the number of policies and rules', async () => {
+  test('serve --print-config prints each setting and the number of policies', async () => {
     const path = file('some.yaml', 'deadline: 20ms\npolicies: { a: 1/1s, b: 2/1s }\n');
     const { code, stdout, stderr } = await print(['--config', path, '--grpc', '127.0.0.1:0']);
     expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
@@ -35,7 +35,7 @@ describe('sluice serve --print-config', () => {
     expect(stdout).not.toMatch(CONTROL);
   });
 
-  test('--json prints the configuration files and their content counts', async () => {
+  test('serve --print-config --json prints the files and the number of their entries', async () => {
     const path = file('json.yaml', 'policies: { a: 1/1s }\n');
     const other = file('other.yaml', 'domain: d\ndescriptors: []\n');
     const { code, stdout } = await print(['--config', path, other, '--json']);
@@ -51,7 +51,7 @@ describe('sluice serve --print-config', () => {
     expect(JSON.parse((await print(['--json'])).stdout).config.example).toBe(true);
   });
 
-  test('does not print a secret from a flag, a variable or a file', async () => {
+  test('serve --print-config prints no secret from a flag, a variable or a file', async () => {
     const inFile = file('secret.yaml', `adminToken: ${TOKEN}\npolicies: { a: 1/1s }\n`);
     const tokenFile = file('token', TOKEN);
     const store = 'redis://me:hunter2@127.0.0.1:1/0';
@@ -75,14 +75,14 @@ describe('sluice serve --print-config', () => {
     expect(wrong.stdout + wrong.stderr).not.toContain('hunter2');
   });
 
-  test('prints all problems and exits with 1', async () => {
+  test('serve --print-config prints all problems and exits with 1', async () => {
     const path = file('bad.yaml', 'policies: { a: b }\n');
     const { code, stdout, stderr } = await print(['--config', path, '--drain', 'never']);
     expect({ code, stdout }).toEqual({ code: 1, stdout: '' });
     expect(stderr).toMatch(/bad\.yaml:1:16: Expected .*\nerror: Expected --drain to be a duration/);
   });
 
-  test('warns about a misspelt variable', async () => {
+  test('serve --print-config warns about a misspelt variable', async () => {
     const { code, stderr } = await print([], { SLUICE_STROE: 'memory' });
     expect(code).toBe(0);
     expect(stderr).toBe('warning: Expected SLUICE_STORE, got the variable SLUICE_STROE\n');

@@ -8,12 +8,12 @@ const COMMANDS = [
 ];
 
 describe('sluice', () => {
-  test('--version prints the version of the package', async () => {
+  test('sluice --version prints the version of the package', async () => {
     const { version } = JSON.parse(readFileSync(`${root}packages/cli/package.json`, 'utf8'));
     expect(await runSluice(['--version'])).toEqual({ code: 0, stdout: `${version}\n`, stderr: '' });
   });
 
-  test.each([[['help']], [['--help']], [['-h']]])('%j lists the commands', async (args) => {
+  test.each([[['help']], [['--help']], [['-h']]])('sluice %j lists the commands', async (args) => {
     const { code, stdout, stderr } = await runSluice(args);
     expect(code).toBe(0);
     expect(stderr).toBe('');
@@ -30,7 +30,7 @@ describe('sluice', () => {
     expect(stderr).toContain('Usage: sluice');
   });
 
-  test.each(COMMANDS)('%s --help prints the usage and the exit codes', async (name) => {
+  test.each(COMMANDS)('sluice %s --help prints the usage and the exit codes', async (name) => {
     const { code, stdout } = await runSluice([name, '--help']);
     expect(code).toBe(0);
     expect(stdout).toContain(`Usage: sluice ${name}`);
@@ -71,7 +71,7 @@ describe('sluice', () => {
     [['peek', 'a', 'b', '--cost', '-1'], 'Expected an integer of at least 0'],
     [['reset', 'a', 'b', '--token', 'x', '--token-file', 'y'], 'cannot be used with'],
     [['validate'], 'Expected at least one file'],
-  ])('%j prints the usage error and exits with 2', async (args, message) => {
+  ])('sluice %j prints the usage error and exits with 2', async (args, message) => {
     const { code, stdout, stderr } = await runSluice(args);
     expect({ code, stdout }).toEqual({ code: 2, stdout: '' });
     expect(stderr).toContain(message);

@@ -29,7 +29,7 @@ describe('the service command of README.md', () => {
     await service?.stop();
   });
 
-  test('four of the five requests pass, and the fifth receives 429', async () => {
+  test('in README.md, four of the five requests pass, and the fifth receives 429', async () => {
     const lines = blockAfter('five lines').trim().split('\n');
     expect(lines).toHaveLength(5);
     const responses: string[] = [];

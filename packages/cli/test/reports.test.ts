@@ -67,7 +67,7 @@ const kindOf = (name: string): string => name.split(',')[0];
 describe.each(Object.keys(COMMANDS))('sluice %s --report', (name) => {
   const page = join(folder, `${name.replaceAll(/\W+/g, '-')}.html`);
 
-  test('writes a report besides the output and replaces an existing file', async () => {
+  test(`--report of ${name} is written beside the output and replaces a file`, async () => {
     writeFileSync(page, 'previous content');
     const { code, stdout, stderr } = await runSluice([...argsOf(name), '--report', page]);
     expect({ code, stderr }).toEqual({ code: name === 'explain, of a log' ? 1 : 0, stderr: '' });
@@ -82,7 +82,7 @@ describe.each(Object.keys(COMMANDS))('sluice %s --report', (name) => {
     expect(unfinished()).toEqual([]);
   });
 
-  test('prints only JSON with --json', async () => {
+  test(`--report of ${name} with --json prints only JSON`, async () => {
     const { stdout, stderr } = await runSluice([...argsOf(name), '--report', page, '--json']);
     expect(stderr).toBe('');
     expect(JSON.parse(stdout).kind).toBe(kindOf(name));
@@ -91,7 +91,7 @@ describe.each(Object.keys(COMMANDS))('sluice %s --report', (name) => {
   test.each([
     ['a missing folder', join(folder, 'no', 'page.html'), 'no such folder (ENOENT)'],
     ['a folder', folder, 'a folder (EISDIR)'],
-  ])('rejects %s before it starts', async (_, path, why) => {
+  ])(`--report of ${name} rejects %s before the command starts`, async (_, path, why) => {
     const { code, stdout, stderr } = await runSluice([...argsOf(name), '--report', path]);
     expect({ code, stdout }).toEqual({ code: 2, stdout: '' });
     expect(stderr).toBe(`error: Expected to write \`${path}\`, got ${why}\n`);
@@ -184,7 +184,7 @@ describe('progress of commands on a terminal', () => {
     ['explain', ['explain', big, '--limit', '9999/1m', '--client', '10.1.1.1']],
     ['top', ['top', '--url', 'URL', '--for', '1m']],
     ['demo', ['demo', '--json', '--for', '1m']],
-  ])('sluice %s shows progress', async (_, args) => {
+  ])('sluice %s shows progress on a terminal', async (_, args) => {
     const given = args.map((arg) => arg.replace('URL', service.url));
     const shown = onTerminalOf(80, 24, given);
     await shown.shows(/(?:wrote|sent|read|watching|\d s left).*/);

@@ -40,7 +40,7 @@ const lines = (text: string) =>
     .map((line) => JSON.parse(line));
 
 describe('sluice serve', () => {
-  test('serves the example with a command that works, and a clean stop logs no error', async () => {
+  test('serve prints a command that works and logs no error at a clean stop', async () => {
     const service = keep(await serving());
     const [listening] = lines(service.stdout);
     expect(listening).toMatchObject({ msg: 'listening', example: true, url: service.url });
@@ -97,12 +97,12 @@ describe('sluice serve', () => {
     expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
   });
 
-  test('the default address is 127.0.0.1:8080', async () => {
+  test('the default address of serve is 127.0.0.1:8080', async () => {
     const { stdout } = await runSluice(['serve', '--print-config']);
     expect(stdout).toMatch(/^listen +127\.0\.0\.1:8080 +default$/m);
   });
 
-  test('on a terminal it prints readable lines', async () => {
+  test('on a terminal, serve prints readable lines', async () => {
     const words = ['serve', '--listen', '127.0.0.1:0'];
     const service = keep(onTerminal(words, { NO_COLOR: '1' }));
     await service.printed(/Press Ctrl-C to stop/);
@@ -116,7 +116,7 @@ describe('sluice serve', () => {
     await service.printed(/\d\d:\d\d:\d\d info {2}denied policy=perMinute key=user:42 /);
   });
 
-  test('exits when its terminal is closed', async () => {
+  test('serve exits when its terminal is closed', async () => {
     const service = keep(onTerminal(['serve', '--listen', '127.0.0.1:0'], { NO_COLOR: '1' }));
     const [, url] = await service.printed(/listens on (\S+)/);
     expect((await fetch(`${url}/healthz`)).status).toBe(200);
@@ -129,7 +129,7 @@ describe('sluice serve', () => {
     await expect.poll(isStopped, { timeout: 30_000 }).toBe(true);
   });
 
-  test('reloads the configuration files when they change', async () => {
+  test('serve reloads the configuration files when they change', async () => {
     const path = file('limits.yaml', CONFIG);
     const service = keep(await serving(['--config', path]));
     const check = async (policy: string) => {
@@ -145,14 +145,14 @@ describe('sluice serve', () => {
     expect(await check('few')).toMatchObject({ limit: 5, remaining: 2 });
   });
 
-  test('exits with 0 on SIGINT', async () => {
+  test('serve exits with 0 on SIGINT', async () => {
     const service = keep(await serving());
     const { code } = await service.stop('SIGINT');
     expect(code).toBe(0);
     await expect(fetch(service.url)).rejects.toThrow();
   });
 
-  test('a SIGTERM as soon as the service listens shuts it down gracefully', async () => {
+  test('a SIGTERM as soon as the service listens causes a graceful shutdown', async () => {
     const preload = `import { Server } from 'node:net';
       const { listen } = Server.prototype;
       Server.prototype.listen = function (...args) {
@@ -198,7 +198,7 @@ describe('sluice serve', () => {
   });
 
   test.each([[[]], [['--workers', '2']]])(
-    'a port in use is reported with a remedy and exits with 2: %j',
+    'serve %j reports a port in use with a remedy and exits with 2',
     async (words) => {
       const other = createServer();
       await new Promise((resolve) => other.listen(0, '127.0.0.1', () => resolve(undefined)));
@@ -216,7 +216,7 @@ describe('sluice serve', () => {
     },
   );
 
-  test('a gRPC port in use is reported and exits with 2', async () => {
+  test('serve reports a gRPC port in use and exits with 2', async () => {
     const other = createServer();
     await new Promise((resolve) => other.listen(0, '127.0.0.1', () => resolve(undefined)));
     const grpc = `127.0.0.1:${(other.address() as AddressInfo).port}`;
@@ -227,14 +227,14 @@ describe('sluice serve', () => {
     expect(code).toBe(2);
   });
 
-  test('an address of another machine is reported and exits with 2', async () => {
+  test('serve reports an address of another machine and exits with 2', async () => {
     const token = { SLUICE_ADMIN_TOKEN: TOKEN };
     const { code, stderr } = await runSluice(['serve', '--listen', '192.0.2.1:80'], token);
     expect(stderr).toContain('Cannot listen on 192.0.2.1:80 (EADDRNOTAVAIL)');
     expect(code).toBe(2);
   });
 
-  test('all problems of files, variables and flags are reported, and it exits with 1', async () => {
+  test('serve reports all problems of files, variables and flags and exits with 1', async () => {
     const path = file('wrong.yaml', 'policies:\n  a: 100/1x\n  b: -1\nlogDenials: many\n');
     const words = ['serve', '--config', path, '--workers', 'x'];
     const { code, stdout, stderr } = await runSluice(words, { SLUICE_HEADERS: 'y' });
@@ -262,14 +262,17 @@ describe('sluice serve', () => {
     [['--overrides-file', '/nowhere/overrides.json'], /nowhere/],
     [['--admin-token-file', '/nowhere/token'], /got ENOENT/],
     [['--listen', '0.0.0.0:0'], /can be reached from other machines/],
-  ])('%j is reported without a stack trace and exits with 1', async (words, message) => {
-    const { code, stderr } = await runSluice(['serve', '--listen', '127.0.0.1:0', ...words]);
-    expect(stderr).toMatch(message);
-    expect(stderr).not.toMatch(/^ +at /m);
-    expect(code).toBe(1);
-  });
+  ])(
+    'serve %j reports the problem without a stack trace and exits with 1',
+    async (words, message) => {
+      const { code, stderr } = await runSluice(['serve', '--listen', '127.0.0.1:0', ...words]);
+      expect(stderr).toMatch(message);
+      expect(stderr).not.toMatch(/^ +at /m);
+      expect(code).toBe(1);
+    },
+  );
 
-  test('requires the token of --admin-token-file, and does not print it', async () => {
+  test('serve requires the token of --admin-token-file and does not print the token', async () => {
     const path = file('token', `${TOKEN}\n`);
     const service = keep(await serving(['--admin-token-file', path]));
     const status = async (headers = {}) =>
@@ -280,7 +283,7 @@ describe('sluice serve', () => {
     expect(service.stdout + service.stderr).not.toContain(TOKEN);
   });
 
-  test('warns about a misspelt variable', async () => {
+  test('serve warns about a misspelt variable', async () => {
     const service = keep(await serving([], { SLUICE_LISTN: 'x', SLUICE_PORT: 'tcp://10.0.0.1' }));
     const warnings = lines(service.stdout).filter(({ level }) => level === 'warn');
     expect(warnings.map(({ msg }) => msg)).toEqual([
@@ -288,7 +291,7 @@ describe('sluice serve', () => {
     ]);
   });
 
-  test('starts through a symbolic link', async () => {
+  test('sluice starts through a symbolic link', async () => {
     const link = `${root}node_modules/.bin/sluice`;
     const { code, stdout } = await new Process(link, ['--version'], {}).ended;
     expect({ code, stdout }).toEqual({

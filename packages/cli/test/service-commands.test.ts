@@ -109,7 +109,7 @@ describe('sluice check', () => {
     [['inspect', 'perHour', 'a'], 'ERR_UNKNOWN_POLICY'],
     [['inspect', 'perMinute', '..'], 'Expected a name other than'],
     [['inspect', 'perMinute', ''], 'Expected a name other than'],
-  ])('%j prints the reason and exits with 2', async (args, message) => {
+  ])('sluice %j prints the reason and exits with 2', async (args, message) => {
     const { code, stdout, stderr } = await run(...args);
     expect({ code, stdout }).toEqual({ code: 2, stdout: '' });
     expect(stderr).toMatch(/^error: Expected /);
@@ -270,7 +270,7 @@ describe('the admin token of reset', () => {
     expect((await runGuarded(['--token-file', path], other)).code).toBe(0);
   });
 
-  test('a missing token file is reported', async () => {
+  test('a missing admin token file is reported', async () => {
     const { code, stderr } = await runGuarded(['--token-file', '/nowhere/token']);
     expect(code).toBe(2);
     expect(stderr).toContain('Expected a readable file at `/nowhere/token`, got ENOENT');

@@ -54,7 +54,7 @@ describe('sluice serve --store redis://', () => {
   });
 
   test.each([1, 2])(
-    'a clean stop with %i workers logs no error and no warning',
+    'a clean stop of %i worker(s) on Redis logs no error and no warning',
     async (workers) => {
       const args = [...storeOf(redis.port), '--workers', String(workers), '--grpc', '127.0.0.1:0'];
       const service = keep(await serving(args));

@@ -58,7 +58,7 @@ describe('sluice suggest', () => {
     expect(readFileSync(page, 'utf8')).toContain('perMinute');
   });
 
-  test('a policy file that cannot be written is reported, and no folder is created', async () => {
+  test('suggest reports a policy file that cannot be written and creates no folder', async () => {
     const out = join(dirname(log), 'no', 'such', 'folder.yaml');
     const { code, stderr } = await runSluice(['suggest', log, '--out', out]);
     expect(code).toBe(2);
@@ -78,7 +78,7 @@ describe('sluice suggest', () => {
     expect(readdirSync(TMPDIR)).toEqual([]);
   });
 
-  test('a log shorter than the window is rejected', async () => {
+  test('suggest rejects a log shorter than the window', async () => {
     const { code, stderr } = await runSluice(['suggest', log, '--window', '1d']);
     expect(code).toBe(2);
     expect(stderr).toMatch(

@@ -58,7 +58,7 @@ describe('sluice top', () => {
     ...['--url', service.url, '--token', 'sixteen-letters-1', '--interval', '300ms', ...words],
   ];
 
-  test('prints one report without a terminal and exits', async () => {
+  test('top prints one report without a terminal and exits', async () => {
     const { code, stdout, stderr } = await runSluice(asked());
     expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
     expect(stdout).not.toMatch(CONTROL);
@@ -106,7 +106,7 @@ describe('sluice top', () => {
     expect(board.mostDenied).toContainEqual(expect.objectContaining({ key: NASTY }));
   });
 
-  test('shows current decisions per second', async () => {
+  test('top shows current decisions per second', async () => {
     const { url } = service;
     const board = runSluice(asked('--json', '--interval', '1500ms'));
     let isOver = false;
@@ -119,7 +119,7 @@ describe('sluice top', () => {
     expect(deniedPerSecond).toBeGreaterThan(1);
   });
 
-  test('redraws an alternate screen until q, then restores the terminal', async () => {
+  test('top redraws an alternate screen until q, then restores the terminal', async () => {
     const shown = onTerminalOf(80, 24, asked());
     await shown.shows(/perMinute +3 in 1 min/);
     expect(shown.terminal.isOtherScreen).toBe(true);
@@ -148,7 +148,7 @@ describe('sluice top', () => {
     expect(shown.terminal.lines.join('')).toBe('');
   });
 
-  test('Ctrl-C exits, and --once prints on the normal screen', async () => {
+  test('Ctrl-C ends top, and top --once prints on the normal screen', async () => {
     const shown = onTerminalOf(100, 30, asked(), { NO_COLOR: '1' });
     await shown.shows(/perMinute +3 in 1 min/);
     expect([...shown.terminal.styles]).toEqual([]);
@@ -160,7 +160,7 @@ describe('sluice top', () => {
     expect(once.terminal.lines.join('\n')).toMatch(/perMinute +3 in 1 min/);
   });
 
-  test('shows that the service is unreachable, and its data after a restart', async () => {
+  test('top shows that the service is unreachable, and its data after a restart', async () => {
     const first = await serving(['--config', limits]);
     const { port } = new URL(first.url);
     const shown = onTerminalOf(80, 24, ['top', '--url', first.url, '--interval', '200ms']);
@@ -174,7 +174,7 @@ describe('sluice top', () => {
     await second.stop();
   });
 
-  test('a missing token, an unreachable service and a short interval are rejected', async () => {
+  test('top rejects a missing token, an unreachable service and a short interval', async () => {
     const { code, stdout, stderr } = await runSluice(['top', '--url', service.url]);
     expect({ code, stdout }).toEqual({ code: 2, stdout: '' });
     expect(stderr).toContain('Admin token required');

@@ -23,7 +23,7 @@ rules:
 `;
 
 describe('sluice validate', () => {
-  test('counts the policies and rules of Sluice and Envoy files', async () => {
+  test('validate counts the policies and rules of Sluice and Envoy files', async () => {
     const paths = [file('own.yaml', OWN), file('envoys.yaml', ENVOYS)];
     expect(await runSluice(['validate', ...paths])).toEqual({
       code: 0,
@@ -50,7 +50,7 @@ describe('sluice validate', () => {
     }
   });
 
-  test('warns about keys that clients can invent and exits with 0', async () => {
+  test('validate warns about keys that clients can invent and exits with 0', async () => {
     const rules = 'rules:\n  - limits: [{ policy: perMinute, key: header:x-api-key | address }]\n';
     const path = file('keys.txt', `policies:\n  perMinute: 100/1m\n${rules}`);
     const { code, stdout, stderr } = await runSluice(['validate', path]);
@@ -61,14 +61,14 @@ describe('sluice validate', () => {
     expect([ok, warnings]).toEqual([true, [expect.objectContaining({ line: 4, column: 40 })]]);
   });
 
-  test('validates all files of a folder', async () => {
+  test('validate reads all files of a folder', async () => {
     file('envoys.yaml', ENVOYS);
     const folder = dirname(file('own.yaml', OWN));
     const { stdout } = await runSluice(['validate', folder]);
     expect(stdout).toMatch(/^2 files, 3 policies, /);
   });
 
-  test('reports every problem with its position and exits with 1', async () => {
+  test('validate reports every problem with its position and exits with 1', async () => {
     const wrong = file('wrong.txt', WRONG);
     const absent = `${wrong}.absent`;
     const { code, stdout, stderr } = await runSluice(['validate', wrong, absent]);
@@ -91,7 +91,7 @@ describe('sluice validate', () => {
     expect(problems[0]).toMatchObject({ file: wrong, line: 2, column: 14 });
   });
 
-  test('shows the line and column of a problem on a terminal', async () => {
+  test('validate shows the line and column of a problem on a terminal', async () => {
     const wrong = file('wrong.txt', WRONG);
     const { stdout } = await onTerminal(['validate', wrong], { NO_COLOR: '1' }).ended;
     expect(stdout.replaceAll('\r', '')).toContain(
@@ -99,7 +99,7 @@ describe('sluice validate', () => {
     );
   });
 
-  test('shows the part of a long line around the problem', async () => {
+  test('validate shows the part of a long line around the problem', async () => {
     const long = `policies: { a: ${' '.repeat(300)} 100/1x }\n`;
     const { stdout } = await onTerminal(['validate', file('long.txt', long)], { NO_COLOR: '1' })
       .ended;
@@ -109,7 +109,7 @@ describe('sluice validate', () => {
     expect(lines[at][lines[at + 1].indexOf('^')]).toBe('1');
   });
 
-  test('escapes control characters of a file', async () => {
+  test('validate escapes control characters of a file', async () => {
     const hostile = file('hostile.txt', 'policies: { a: "100/1x\u001b[2J\\u001b[31m" }\n');
     const { code, stdout } = await onTerminal(['validate', hostile], { NO_COLOR: '1' }).ended;
     expect(stdout).toContain('Expected');
@@ -117,13 +117,13 @@ describe('sluice validate', () => {
     expect(code).toBe(1);
   });
 
-  test('--schema prints the JSON Schema of the files', async () => {
+  test('validate --schema prints the JSON Schema of the files', async () => {
     const { code, stdout } = await runSluice(['validate', '--schema']);
     expect(code).toBe(0);
     expect(JSON.parse(stdout)).toHaveProperty('properties.policies');
   });
 
-  test('a reader that closes the pipe early is not an error', async () => {
+  test('validate exits with 0 if the reader closes the pipe early', async () => {
     // `true` exits before anything is written.
     const command = `'${process.execPath}' '${binary}' validate --schema | true`;
     const { code, stderr } = await new Process('bash', ['-c', command], {}).ended;
