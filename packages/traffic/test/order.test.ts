@@ -72,7 +72,7 @@ describe('lines that are late within the bound', () => {
     expect(offsets(orderer.end().map((each) => each.timeMs))).toEqual([2000]);
   });
 
-  it('any order within the bound is restored', () => {
+  it('lines in any order within the bound are sorted', () => {
     const delays = fc.array(
       fc.record({
         afterMs: fc.integer({ min: 0, max: 4000 }),
@@ -135,20 +135,20 @@ describe('a line more than a day ahead', () => {
     expect(increases(times)).toBe(true);
   });
 
-  it('time jumps ahead if enough lines confirm it', () => {
+  it('the time of a log jumps ahead if enough lines confirm the jump', () => {
     const later = Array.from({ length: CONFIRMING_LINES }, (_, at) => far + at);
     const { times, counts } = order(from(0, ...later, 5));
     expect(offsets(times).slice(0, 3)).toEqual([0, far - 1 - (LATENESS_MS - 100), far]);
     expect(counts).toEqual({ moved: 0, late: 1, early: 0, gaps: 1 });
   });
 
-  it('time does not jump ahead with one confirming line too few', () => {
+  it('the time of a log does not jump ahead with one confirming line too few', () => {
     const later = Array.from({ length: CONFIRMING_LINES - 1 }, (_, at) => far + at);
     const { counts } = order(from(0, ...later, 5));
     expect(counts).toEqual({ moved: 0, late: 0, early: CONFIRMING_LINES - 1, gaps: 0 });
   });
 
-  it('time jumps ahead if the log ends there', () => {
+  it('the time of a log jumps ahead if the log ends after the jump', () => {
     const { times, counts } = order(from(0, far, far + 5));
     expect(offsets(times)).toEqual([0, far, far + 5]);
     expect(counts).toEqual({ moved: 0, late: 0, early: 0, gaps: 1 });
@@ -175,7 +175,7 @@ describe('Orderer with arbitrary clocks', () => {
     { weight: 1, arbitrary: fc.integer({ min: -400 * FAR_MS, max: 400 * FAR_MS }) },
   );
 
-  it('returns every entry, with times that never decrease', () => {
+  it('the orderer returns every entry, with times that never decrease', () => {
     fc.assert(
       fc.property(fc.array(steps, { maxLength: 400 }), (offsetsMs) => {
         let timeMs = START_MS;
@@ -190,7 +190,7 @@ describe('Orderer with arbitrary clocks', () => {
     );
   });
 
-  it('the result does not depend on the batch size', () => {
+  it('the result of the orderer does not depend on the batch size', () => {
     const cuts = fc.integer({ min: 1, max: 100 });
     fc.assert(
       fc.property(fc.array(steps, { maxLength: 300 }), cuts, cuts, (offsetsMs, one, other) => {
@@ -202,7 +202,7 @@ describe('Orderer with arbitrary clocks', () => {
     );
   });
 
-  it('the number of waiting entries is bounded, and they are sorted', () => {
+  it('the orderer holds a bounded number of entries and sorts them', () => {
     const counts: OrderCounts = { moved: 0, late: 0, early: 0, gaps: 0 };
     const orderer = new Orderer(counts, { bound: { lines: LINES, bytes: 2 ** 30 } });
     const out: number[] = [];
@@ -222,7 +222,7 @@ describe('Orderer with arbitrary clocks', () => {
     expect(counts.moved).toBe(count / 2);
   });
 
-  it.each([-1, Number.NaN])('rejects a bound of %d', (latenessMs) => {
+  it.each([-1, Number.NaN])('the orderer rejects a lateness bound of %d', (latenessMs) => {
     const counts = { moved: 0, late: 0, early: 0, gaps: 0 };
     expect(() => new Orderer(counts, { latenessMs })).toThrow(
       /Expected `latenessMs` to be 0 or more/,

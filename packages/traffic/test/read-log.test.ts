@@ -57,7 +57,7 @@ describe('one log', () => {
     expect(returned).toBe(20_000);
   });
 
-  it('files are closed when the consumer stops early', async () => {
+  it('log files are closed when the consumer stops reading early', async () => {
     const times = Array.from({ length: 50_000 }, (_, at) => at * 100);
     const [one, other] = [log(...times), log(...times)];
     const reader = await LogReader.open([one, other], { latenessMs: 10_000 });
@@ -72,7 +72,7 @@ describe('one log', () => {
     });
   });
 
-  it('sorts lines that are late by any time or the given bound', async () => {
+  it('lines that are late by any time, or by the given bound, are sorted', async () => {
     const path = log(0, 30_000, 20_000, 19_999, 31_000);
     const usual = await readAll(path, { latenessMs: 10_000 });
     expect(offsetsOf(usual.entries)).toEqual([0, 20_000, 20_000, 30_000, 31_000]);
@@ -82,7 +82,7 @@ describe('one log', () => {
     expect(tolerant.report).toMatchObject({ moved: 2, late: 0 });
   });
 
-  it('counts lines with a wrong clock', async () => {
+  it('log lines with a wrong clock are counted', async () => {
     const day = 86_400_000;
     const { entries, report } = await readAll(log(0, 400 * day, 1000, -day, 2000));
     expect(offsetsOf(entries)).toEqual([0, 0, 1000, 1000, 2000]);
@@ -91,7 +91,7 @@ describe('one log', () => {
 });
 
 describe('log formats', () => {
-  it.each(SAMPLED)('the format %s can be given', async (format) => {
+  it.each(SAMPLED)('the log format %s can be given', async (format) => {
     const { path, entries } = sample(format);
     const { report } = await readAll(path, { format });
     expect(report).toMatchObject({ format, entries: entries.size, unreadable: 20 });
@@ -262,7 +262,7 @@ describe('arbitrary bytes', () => {
   );
   const formats = fc.option(fc.constantFrom(...FORMAT_NAMES), { nil: undefined });
 
-  it('bytes are read or rejected with a LogError, and every line is counted', async () => {
+  it('arbitrary bytes are read or rejected with a LogError, and lines are counted', async () => {
     await fc.assert(
       fc.asyncProperty(contents, formats, async (bytes, format) => {
         const reader = await LogReader.open([makeFile(bytes)], format && { format });
@@ -279,7 +279,7 @@ describe('arbitrary bytes', () => {
     );
   });
 
-  it('changing one line makes no other line unreadable', async () => {
+  it('changing one line of a log makes no other line unreadable', async () => {
     const { path, lines, entries } = sample('combined');
     const whole = await readAll(path);
     await fc.assert(

@@ -91,7 +91,7 @@ describe('a log with costs', () => {
     expect(entries.every((each) => each.costSource === costSource)).toBe(true);
   });
 
-  it('another named column leaves the other fields unchanged', async () => {
+  it('a named cost column that the log lacks leaves all costs undefined', async () => {
     const { entries, report } = await readAll(makeFile(table.replace('tokens', 'cost')), {
       columns: { cost: 'nothing' },
     });

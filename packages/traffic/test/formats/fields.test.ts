@@ -132,7 +132,7 @@ describe('CSV tables', () => {
   });
 });
 
-it('client names do not retain the text they were read from', () => {
+it('client names do not keep the text of their log in memory', () => {
   setFlagsFromString('--expose-gc');
   const collect: () => void = runInNewContext('gc');
   const clients: string[] = [];

@@ -55,7 +55,7 @@ describe('detected formats', () => {
     expect((await read(lines, { format })).report.entries).toBe(entries.length);
   });
 
-  it('headers of the new formats are fields', async () => {
+  it('field returns the headers of proxy and CDN formats', async () => {
     const agent = async (lines: readonly string[]) =>
       (await read(lines)).entries[0].field('user-agent');
     expect(await agent([ENVOY])).toBe('curl/8');
@@ -64,7 +64,7 @@ describe('detected formats', () => {
     expect((await read([HAPROXY])).entries[0].field('captured')).toBe('example.com|curl');
   });
 
-  it('columns of an IIS log may change within it', async () => {
+  it('the columns of an IIS log may change within the log', async () => {
     const { entries } = await read(IIS);
     expect(entries).toHaveLength(2);
     expect(entries[1]).toMatchObject({ ...REQUEST, user: '' });
@@ -105,7 +105,7 @@ describe('patterns', () => {
   const LINE =
     '10/Oct/2026:13:55:36 +0000|198.51.100.7|"GET /a?b=1 HTTP/1.1" 200 0.003 "key \\"1\\""';
 
-  it('a log_format of nginx is read', async () => {
+  it('a pattern can be a log_format of nginx', async () => {
     const pattern = '$time_local|$remote_addr|"$request" $status $request_time "$http_x_api_key"';
     const { entries, report } = await read([LINE, 'other'], { pattern });
     expect(report).toMatchObject({ format: 'pattern', entries: 1, unreadable: 1 });
@@ -114,7 +114,7 @@ describe('patterns', () => {
     expect(entries[0].field('request_time')).toBe('0.003');
   });
 
-  it('a regular expression with named groups is read', async () => {
+  it('a pattern can be a regular expression with named groups', async () => {
     const pattern = String.raw`^(?<time>[^|]+)\|(?<client>\S+?)\|"(?<request>[^"]*)" (?<code>\d+)`;
     expect((await read([LINE], { pattern })).entries[0]).toMatchObject(REQUEST);
   });

@@ -23,9 +23,12 @@ describe('request lines', () => {
     ['GET https://u:p@example.com:443/a?b HTTP/1.1', 'GET', '/a', 'b', 'example.com'],
     ['GET http://[2001:db8::5]:80/ HTTP/1.1', 'GET', '/', '', '[2001:db8::5]'],
     ['GET  HTTP/1.1', 'GET', '/', '', ''],
-  ])('%s is split into method, path, query and host', (text, method, path, search, host) => {
-    expect(readRequestLine(text)).toEqual({ method, path, search, host });
-  });
+  ])(
+    'the request line %s is split into method, path, query and host',
+    (text, method, path, search, host) => {
+      expect(readRequestLine(text)).toEqual({ method, path, search, host });
+    },
+  );
 
   it.each([
     ...['', '-', ' ', 'GET', '\x16\x03\x01', '\x16\x03\x01 a HTTP/1.1', '- http://a:80- -'],

@@ -131,7 +131,7 @@ const isPlainLine = ({ path, search }: Fields): boolean =>
 const hasNoDash = ({ search }: Fields): boolean => search !== '-' && !search.startsWith('?');
 
 describe.each(WRITERS)('round trip through %s', (name, write, read) => {
-  it('every written request is read back unchanged', () => {
+  it(`every request in the format ${name} is read back unchanged`, () => {
     const plain = name === 'csv' ? requests.filter(isPlainLine).filter(hasNoDash) : requests;
     fc.assert(
       fc.property(plain, (entry) => {

@@ -19,18 +19,21 @@ describe.each(SAMPLES)('the sample %s', (name, format) => {
   const { path, lines, entries, unreadable } = sample(name);
   const heading = format === 'csv' ? 1 : 0;
 
-  it('the sample has at least 30 readable and 20 unreadable lines', () => {
+  it(`the sample ${name} has at least 30 readable and 20 unreadable lines`, () => {
     expect(entries.size).toBeGreaterThanOrEqual(30);
     expect(unreadable).toHaveLength(20);
     expect(entries.size + unreadable.length + heading).toBe(lines.length);
   });
 
-  it.each([...entries])('line %i has the expected fields', (number, fields) => {
-    const found = detect(lines)?.read(lines[number - 1]);
-    expect(found && fieldsOf(found)).toEqual(fields);
-  });
+  it.each([...entries])(
+    `line %i of the sample ${name} has the expected fields`,
+    (number, fields) => {
+      const found = detect(lines)?.read(lines[number - 1]);
+      expect(found && fieldsOf(found)).toEqual(fields);
+    },
+  );
 
-  it('entries are returned in order of time', async () => {
+  it(`the entries of the sample ${name} are returned in order of time`, async () => {
     const read = await readAll(path);
     const expected = [...entries.values()].toSorted((one, other) => one.timeMs - other.timeMs);
     expect(read.entries.map(fieldsOf)).toEqual(expected);
@@ -40,7 +43,7 @@ describe.each(SAMPLES)('the sample %s', (name, format) => {
     expect(read.report).toMatchObject({ late: 0, early: 0, gaps: 0 });
   });
 
-  it('every line is counted, and unreadable lines are listed', async () => {
+  it(`every line of the sample ${name} is counted, and unreadable ones are listed`, async () => {
     const { report } = await readAll(path);
     expect(sumOfLines(report)).toBe(lines.length);
     expect(report).toMatchObject({
@@ -51,7 +54,7 @@ describe.each(SAMPLES)('the sample %s', (name, format) => {
     expect(new Set(report.samples.map((each) => each.path))).toEqual(new Set([path]));
   });
 
-  it('the result is the same if the format is given', async () => {
+  it(`the result of the sample ${name} is the same if the format is given`, async () => {
     const { report } = await readAll(path, { format });
     expect(report).toMatchObject({ format, entries: entries.size, unreadable: 20 });
   });

@@ -36,13 +36,13 @@ async function readBack(text: string): Promise<{ entries: Entry[]; reader: LogRe
 describe.each(SHAPE_NAMES)('a generated log of %s', (shape) => {
   const options = { shape, requests: 800, clients: 25, seed: 11 };
 
-  test('the same seed writes the same bytes', () => {
+  test(`the same seed writes the same ${shape} log`, () => {
     expect(logOf(options, 'combined')).toBe(logOf(options, 'combined'));
     expect(logOf({ ...options, seed: 12 }, 'combined')).not.toBe(logOf(options, 'combined'));
   });
 
   test.each(['combined', 'json-lines'] as const)(
-    'requests are read back from %s',
+    `${shape} requests are read back from a %s log`,
     async (format) => {
       const { entries, reader } = await readBack(logOf(options, format));
       expect(reader.report).toMatchObject({
@@ -94,7 +94,7 @@ describe('times of log lines', () => {
     expect(clfText(timeMs)).toBe(clf);
   });
 
-  test('times agree with Date for every day of two centuries', () => {
+  test('times of log lines agree with Date for every day of two centuries', () => {
     for (let timeMs = 0; timeMs < 200 * 366 * 86_400_000; timeMs += 86_399_123) {
       if (isoText(timeMs) !== new Date(timeMs).toISOString()) expect(isoText(timeMs)).toBe(timeMs);
     }

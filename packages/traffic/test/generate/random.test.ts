@@ -18,7 +18,7 @@ describe('Random', () => {
     `);
   });
 
-  test('adjacent seeds and streams are uncorrelated', () => {
+  test('adjacent seeds and streams have different numbers', () => {
     const seeds = [0, 1, 2, 2 ** 32, 2 ** 32 + 1, Number.MAX_SAFE_INTEGER];
     const all = seeds.flatMap((seed) => [0, 1, 2].map((stream) => new Random(seed, stream)));
     const firsts = new Set(all.flatMap((random) => drawn(random, 50)));

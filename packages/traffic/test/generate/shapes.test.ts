@@ -28,7 +28,7 @@ const MINUTE_MS = 60_000;
 describe.each(SHAPE_NAMES)('the traffic shape %s', (shape) => {
   const requests = generated(shape, { requests: 5000, clients: 50, seed: 4 });
 
-  test('a shape has the requested number of requests, in order and within the duration', () => {
+  test(`${shape} traffic has the given number of requests, in order and in the duration`, () => {
     expect(requests).toHaveLength(5000);
     const times = requests.map(({ timeMs }) => timeMs);
     expect(times).toEqual([...times].sort((a, b) => a - b));
@@ -38,7 +38,7 @@ describe.each(SHAPE_NAMES)('the traffic shape %s', (shape) => {
     expect(times.at(-1)).toBeLessThan(START_MS + durationMs);
   });
 
-  test('a shape has the requested number of ordinary clients', () => {
+  test(`${shape} traffic has the given number of ordinary clients`, () => {
     const ordinary = requests.filter(({ client }) =>
       /^10\.(?:\d\d?|1[01]\d|12[0-7])\./.test(client),
     );
@@ -47,12 +47,12 @@ describe.each(SHAPE_NAMES)('the traffic shape %s', (shape) => {
     expect(clients.size).toBe(50);
   });
 
-  test('another seed generates different traffic', () => {
+  test(`another seed generates different ${shape} traffic`, () => {
     const other = generated(shape, { requests: 5000, clients: 50, seed: 5 });
     expect(other.map(({ timeMs }) => timeMs)).not.toEqual(requests.map(({ timeMs }) => timeMs));
   });
 
-  test('generates one request of one client, or none', () => {
+  test(`${shape} traffic can have one request of one client, or none`, () => {
     const options = { requests: 1, clients: 1, durationMs: 1000, windowMs: 60 };
     expect(generated(shape, options)).toHaveLength(1);
     expect(generated(shape, { ...options, requests: 0 })).toHaveLength(0);
@@ -106,7 +106,7 @@ describe('boundary', () => {
     expect(worst('sliding-log')).toBe(limit);
   });
 
-  test('boundaries follow the window length', () => {
+  test('boundary traffic follows the length of the window', () => {
     for (const { timeMs } of generated('boundary', {
       windowMs: 10_000,
       startMs: START_MS + 12_345,
@@ -116,7 +116,7 @@ describe('boundary', () => {
     }
   });
 
-  test('a duration without a boundary is rejected', () => {
+  test('boundary traffic is rejected if the duration contains no boundary', () => {
     expect(() => generateTraffic({ shape: 'boundary', durationMs: MINUTE_MS })).toThrow(
       'Expected `durationMs` to contain a boundary of 60000 ms windows, such as 120000',
     );
@@ -226,7 +226,7 @@ test.each([
   [{ durationMs: 0 }, 'Expected `durationMs`'],
   [{ startMs: -1 }, 'Expected `startMs`'],
   [{ shape: 'round' as ShapeName }, 'Expected `shape` to be one of steady, boundary, diurnal'],
-])('the settings %j are rejected', (options, message) => {
+])('generateTraffic rejects the settings %j', (options, message) => {
   expect(() => generateTraffic({ shape: 'steady', ...options })).toThrow(GenerateError);
   expect(() => generateTraffic({ shape: 'steady', ...options })).toThrow(message);
 });

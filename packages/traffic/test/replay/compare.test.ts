@@ -39,7 +39,7 @@ describe('a comparison of algorithms', () => {
     expect(of(result, 'sliding-buckets').worst!.multiple).toBeLessThanOrEqual(1);
   });
 
-  test('reports the share of wrong decisions of sliding-counter on steady traffic', () => {
+  test('a comparison reports the share of wrong decisions of sliding-counter', () => {
     const random = randomFrom(5);
     // About 90 a minute each: below the limit on average, and above it now and then.
     let timeMs = START_MS;
@@ -54,7 +54,7 @@ describe('a comparison of algorithms', () => {
     expect(counter.wrongShare).toBeLessThan(0.05);
   });
 
-  test('the counts of all five algorithms equal those of brute force', () => {
+  test('the compared counts of all five algorithms equal those of brute force', () => {
     const traffic = madeTraffic(11, 4000, 600);
     const limit = 12;
     const result = compared(traffic, limit);
@@ -87,7 +87,7 @@ describe('a comparison of algorithms', () => {
     }
   });
 
-  test('memory is 43 bytes per key and 36 per four log entries', () => {
+  test('a comparison counts 43 bytes per key and 36 bytes per four log entries', () => {
     const traffic = [0, 1, 1, 2, 3, 4, 70].map((second) => ({
       ...{ client: 'a', timeMs: START_MS + 1000 * second },
     }));

@@ -132,7 +132,7 @@ describe('a plan of a log with costs', () => {
 });
 
 describe('a comparison of a log with costs', () => {
-  test('the counts by decision and by cost equal those of brute force', async () => {
+  test('compared counts by decision and by cost equal those of brute force', async () => {
     const traffic = withCosts(madeTraffic(11, 4000, 600), 5);
     const limit = 30;
     const comparison = new Comparison({ limit, windowMs: MINUTE_MS, keyOf: clientOf });
@@ -181,7 +181,7 @@ describe('a comparison of a log with costs', () => {
     }
   });
 
-  test('a request has one log entry, whatever it costs', () => {
+  test('a comparison counts one log entry for a request of any cost', () => {
     const memory = (cost: number) => {
       const comparison = new Comparison({ limit: 99, windowMs: MINUTE_MS, keyOf: clientOf });
       comparison.add(entriesOf([{ client: 'a', timeMs: START_MS, cost }]));
@@ -200,7 +200,7 @@ describe('a suggestion for a log with costs', () => {
     return suggester.result();
   }
 
-  test('each limit agrees with brute force, in units of cost', () => {
+  test('each suggested limit in units of cost agrees with brute force', () => {
     const traffic = withCosts(madeTraffic(21, 1200, 700), 3);
     const result = suggested(traffic);
     const costs = traffic.map(({ cost = 1 }) => cost);
@@ -223,7 +223,7 @@ describe('a suggestion for a log with costs', () => {
     }
   });
 
-  test('suggests limits for sums above 32 bits and above the maximum limit', () => {
+  test('limits are suggested for sums of costs above 32 bits and the maximum limit', () => {
     const traffic = Array.from({ length: 300 }, (_, at) => ({
       ...{ client: `c${at % 3}`, timeMs: START_MS + 1000 * at, cost: 10 ** (7 + (at % 3)) },
     }));
@@ -239,7 +239,7 @@ describe('a suggestion for a log with costs', () => {
     }
   });
 
-  test('counts costs per window above 32 bits', () => {
+  test('WindowCounts counts costs per window above 32 bits', () => {
     const counts = new WindowCounts([10, 1000]);
     expect(counts.isWide).toBe(false);
     for (let at = 0; at < 400; at++) counts.add(at, 5, 1);

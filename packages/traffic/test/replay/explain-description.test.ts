@@ -19,7 +19,7 @@ const HOLDS: Readonly<Record<string, (a: number, b: number) => boolean>> = {
 };
 
 describe.each(COMPARED)('the description of %s', (algorithm) => {
-  test('shows a true comparison that agrees with the decision at any time', () => {
+  test(`the description of ${algorithm} has a true comparison that fits the decision`, () => {
     const decisions = new Set<boolean>();
     for (let step = 0; step < 400; step++) {
       const atMs = NOON_MS + 20_000 + step * 301;
@@ -34,7 +34,7 @@ describe.each(COMPARED)('the description of %s', (algorithm) => {
     expect(decisions).toEqual(new Set([true, false]));
   });
 
-  test('describes a key of a running service like one of a log', () => {
+  test(`the description of ${algorithm} is the same for a service and a log`, () => {
     const explained = liveResult(algorithm);
     const actual = { ...explained, inLog: true };
     expect(describeExplanation(explained)).toEqual(describeExplanation(actual));

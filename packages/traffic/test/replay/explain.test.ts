@@ -19,7 +19,7 @@ function explainer(
 const TRAFFIC = [at(0), at(5, 'b'), at(10), at(20), at(30), at(59), at(60), at(61)];
 
 describe('an explanation', () => {
-  test('counts the requests up to the explained one and says why it was chosen', () => {
+  test('an explanation counts the requests so far and states why a request was chosen', () => {
     const explained = (traffic: readonly MadeRequest[], atMs?: number) => {
       const found = explainer(atMs === undefined ? {} : { atMs });
       found.add(entriesOf(traffic));
@@ -38,7 +38,7 @@ describe('an explanation', () => {
     expect(explained(TRAFFIC, START_MS + 25_000).choice).toBe('none-at');
   });
 
-  test('explains the first denied request with the entries that counted then', () => {
+  test('without a given time, the first denied request is explained with its entries', () => {
     const found = explainer();
     found.add(entriesOf(TRAFFIC));
     expect(found.isDone).toBe(true);
@@ -60,7 +60,7 @@ describe('an explanation', () => {
     ]);
   });
 
-  test('explains the request at a time, or a hypothetical one', () => {
+  test('the request at a given time is explained, or a hypothetical request', () => {
     const atRequest = explainer({ atMs: START_MS + 60_000 });
     atRequest.add(entriesOf(TRAFFIC));
     expect(atRequest.result()).toMatchObject({ allowed: true, inLog: true, used: 2 });
@@ -71,20 +71,20 @@ describe('an explanation', () => {
     });
   });
 
-  test('explains the first denied of several requests at the same time', () => {
+  test('of several requests at the given time, the first denied one is explained', () => {
     const found = explainer({ atMs: START_MS });
     found.add(entriesOf([at(0), at(0), at(0), at(0), at(0), at(1)]));
     expect(found.result()).toMatchObject({ allowed: false, used: 3 });
     expect(found.result()!.requests).toHaveLength(4);
   });
 
-  test('explains the request with the least remaining if none is denied', () => {
+  test('without a denial, the request with the least remaining is explained', () => {
     const found = explainer();
     found.add(entriesOf([at(0), at(10), at(80), at(200)]));
     expect(found.result()).toMatchObject({ allowed: true, remaining: 1, atMs: START_MS + 10_000 });
   });
 
-  test('returns undefined for a client without requests', () => {
+  test('the explanation of a client without requests is undefined', () => {
     const found = explainer({ key: 'unknown' });
     found.add(entriesOf(TRAFFIC));
     expect(found.result()).toBeUndefined();
@@ -94,7 +94,7 @@ describe('an explanation', () => {
   });
 
   test.each(['fixed-window', 'sliding-counter', 'token-bucket', 'sliding-buckets'] as const)(
-    'the retry time of %s is exact',
+    'the retry time in an explanation of %s is exact',
     (algorithm) => {
       const found = explainer({}, algorithm);
       found.add(entriesOf(TRAFFIC));

@@ -94,7 +94,7 @@ describe.each(Array.from({ length: 10 }, (_, at) => at + 1))(`log %i of ${LINES}
   test.each([
     ['in order', traffic],
     ['as written', asWritten(traffic, seed)],
-  ])('all numbers of the log %s equal brute force', async (order, lines) => {
+  ])(`all numbers of log ${seed} %s equal brute force`, async (order, lines) => {
     const path = write(`${seed}-${order}.log`, lines);
     const requests = lines.toSorted((a, b) => a.timeMs - b.timeMs);
 

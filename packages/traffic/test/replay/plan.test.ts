@@ -37,7 +37,7 @@ function planned(
 }
 
 describe('a plan', () => {
-  test('lists denied clients with counts, times, routes and policies', () => {
+  test('a plan lists denied clients with counts, times, routes and policies', () => {
     const { denied, topClients, topRoutes, firstDeniedMs } = planned(
       [
         ...requests('busy', 10, 1000, 0, '/users/1'),
@@ -66,7 +66,7 @@ describe('a plan', () => {
     expect(topRoutes).toEqual(topClients[0].routes);
   });
 
-  test('separates ordinary clients from the heaviest 1 %', () => {
+  test('a plan separates ordinary clients from the heaviest 1 %', () => {
     const many = Array.from({ length: 300 }, (_, at) => requests(`c${at}`, at < 3 ? 50 : 5)).flat();
     const result = planned(many, 4);
     expect(result.heavyAbove).toBe(5);
@@ -75,7 +75,7 @@ describe('a plan', () => {
     expect(result.topClients.filter(({ ordinary }) => !ordinary)).toHaveLength(3);
   });
 
-  test('clients with equal numbers of requests are all ordinary', () => {
+  test('in a plan, clients with equal numbers of requests are all ordinary', () => {
     const many = Array.from({ length: 50 }, (_, at) => requests(`c${at}`, 5)).flat();
     expect(planned(many, 4)).toMatchObject({ heavyAbove: 5, ordinaryClients: 50 });
   });
@@ -91,14 +91,14 @@ describe('a plan', () => {
     });
   });
 
-  test('lists the requested number of clients, most denied first', () => {
+  test('a plan lists the requested number of clients, most denied first', () => {
     const many = Array.from({ length: 30 }, (_, at) => requests(`c${at}`, 5 + at)).flat();
     const { topClients, denied } = planned(many, 4, { top: 3 });
     expect(topClients.map(({ client }) => client)).toEqual(['c29', 'c28', 'c27']);
     expect(denied.clients).toBe(30);
   });
 
-  test('reports newly and no longer denied clients and requests', () => {
+  test('a plan reports newly and no longer denied clients and requests', () => {
     const traffic = [
       // Denied by both, one more by the new one.
       ...requests('always', 9, 100),
@@ -121,7 +121,7 @@ describe('a plan', () => {
     expect(back).toMatchObject({ requestsLost: 0, requestsWon: 2 });
   });
 
-  test('a late entry is replayed at the latest time reached', () => {
+  test('a plan replays a late entry at the latest time reached', () => {
     const planner = new Planner({
       next: rulesByClient([minute(2)]),
       clientOf: ({ client }) => client,

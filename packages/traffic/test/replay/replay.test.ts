@@ -18,7 +18,7 @@ const factsOf = (name: string, shadow: boolean) => ({
 
 for (const first of ALGORITHMS) {
   for (const second of ALGORITHMS) {
-    test(`${first} and ${second} together decide like the memory store`, () => {
+    test(`a replay with ${first} and ${second} decides like the memory store`, () => {
       const random = randomFrom(first.length * 31 + second.length);
       const policies = [
         definePolicy('first', { limit: 7, window: 900, algorithm: first }),
@@ -55,7 +55,7 @@ for (const first of ALGORITHMS) {
   }
 }
 
-test('a shadow limit is charged for admitted requests and never denies', () => {
+test('a replay charges a shadow limit for admitted requests and never denies by it', () => {
   const enforced = definePolicy('enforced', { limit: 3, window: 1000 });
   const watched = definePolicy('watched', { limit: 1, window: 1000 });
   const rules: Rules = {
@@ -72,7 +72,7 @@ test('a shadow limit is charged for admitted requests and never denies', () => {
   expect(decide(5000)).toEqual({ allowed: false, denying: ['enforced'], shadowDenying: [] });
 });
 
-test('a cost above the limit is denied without a charge, and no limits admit', () => {
+test('a replay denies a cost above the limit without a charge and admits without limits', () => {
   const policy = definePolicy('one', { limit: 1, window: 1000 });
   const limit = { policy, params: policy.params!, key: 'x', cost: 1 };
   const limitLists = [{ violated: ['one'] }, [limit], [limit], []];

@@ -18,11 +18,11 @@ describe('a suggestion', () => {
   const traffic = madeTraffic(21, 5000, 1500);
   const result = suggested(traffic)!;
 
-  test('suggests limits for the windows that are shorter than the log', () => {
+  test('limits are suggested for the windows that are shorter than the log', () => {
     expect(result.windows.map(({ windowMs }) => windowMs / 1000)).toEqual([1, 10, 60, 300, 900]);
   });
 
-  test('denied clients and requests of each limit agree with brute force', () => {
+  test('denied clients and requests of each suggested limit agree with brute force', () => {
     for (const { windowMs, limits } of result.windows) {
       for (const { limit, clients, deniedRequests, clientShare } of limits) {
         const policy = { name: 'x', algorithm: 'sliding-log', limit, windowMs };
@@ -35,13 +35,13 @@ describe('a suggestion', () => {
     }
   });
 
-  test('the highest limit is the peak and denies no client', () => {
+  test('the peak is one of the suggested limits and denies no client', () => {
     for (const { limits, peak } of result.windows) {
       expect(limits.some(({ limit, clients }) => limit === peak && clients === 0)).toBe(true);
     }
   });
 
-  test('proposes a limit above the knee, for one minute if the log is long enough', () => {
+  test('the proposed limit is above the knee, for one minute if the log is long enough', () => {
     for (const { knee, proposed, limits } of result.windows) {
       expect(proposed).toBeGreaterThanOrEqual(HEAD_ROOM * knee);
       const effect = limits.find(({ limit }) => limit === proposed)!;
@@ -50,7 +50,7 @@ describe('a suggestion', () => {
     expect(result.proposed.windowMs).toBe(60_000);
   });
 
-  test('a given window is the only one', () => {
+  test('a suggestion for a given window has only this window', () => {
     const { windows, proposed } = suggested(traffic, { windowMs: 47_000 })!;
     expect(windows.map(({ windowMs }) => windowMs)).toEqual([47_000]);
     expect(proposed.windowMs).toBe(47_000);
@@ -62,7 +62,7 @@ describe('a suggestion', () => {
     expect(suggested(traffic, { windowMs: 86_400_000 })).toBeUndefined();
   });
 
-  test('omits and lists the longest windows if memory is exceeded', () => {
+  test('a suggestion omits and lists the longest windows if memory is exceeded', () => {
     const bounded = suggested(traffic, { mostHeld: 400 })!;
     expect(bounded.leftOutMs.length).toBeGreaterThan(0);
     expect(bounded.windows.length).toBeGreaterThan(0);

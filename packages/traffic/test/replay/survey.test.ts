@@ -8,7 +8,7 @@ function surveyed(options: Parameters<typeof generateTraffic>[0]): SurveyResult 
   return survey.result();
 }
 
-test('counts requests, clients and routes like a simple loop', () => {
+test('a survey counts requests, clients and classes of clients like a simple loop', () => {
   const options = { shape: 'abuser', requests: 5000, clients: 80, seed: 3 } as const;
   const found = surveyed(options);
   const counts = new Map<string, number>();
@@ -33,13 +33,13 @@ test('counts requests, clients and routes like a simple loop', () => {
   expect([sum('clients'), sum('requests')]).toEqual([counts.size, 5000]);
 });
 
-test('addresses of one IPv6 network are one client', () => {
+test('a survey counts the addresses of one IPv6 network as one client', () => {
   const found = surveyed({ shape: 'ipv6-rotation', requests: 2000, clients: 10 });
   expect(found.topClients[0].name).toMatch(/\/64$/);
   expect(found.clients).toBeLessThanOrEqual(10 + 16);
 });
 
-test('states that there are more clients than are counted by name', () => {
+test('a survey states that there are more clients than are counted by name', () => {
   const found = surveyed({ shape: 'steady', requests: 30_000, clients: 20_000 });
   expect(found.isCut).toBe(true);
   expect(found.clients).toBeGreaterThan(10_000);

@@ -30,7 +30,7 @@ describe('the table of clients', () => {
     expect(sum(table.column('odd'))).toBe(30_000);
   });
 
-  test('distinguishes names that differ in one character or in length', () => {
+  test('ClientTable distinguishes names that differ in one character or in length', () => {
     const table = new ClientTable<never>([]);
     const names = ['', '1', '11', '111', '1.1', '1:1', 'é', 'è', '\u{1f600}', '\u{1f601}', '\0'];
     expect(new Set(names.map((name) => table.rowOf(name))).size).toBe(names.length);
@@ -58,7 +58,7 @@ describe('client names', () => {
     expect(nameOf(client)).toBe(name);
   });
 
-  test('uses the given number of IPv6 bits', () => {
+  test('client names have the given number of IPv6 bits', () => {
     expect(clientNames(48)('2001:db8:1:2::3')).toBe('2001:db8:1::/48');
   });
 
@@ -73,7 +73,7 @@ describe('client names', () => {
 });
 
 describe('BoundedCounts', () => {
-  test('the most frequent names are kept among many rare ones', () => {
+  test('BoundedCounts keeps the most frequent name among many rare ones', () => {
     const counts = new BoundedCounts(10);
     for (let turn = 0; turn < 1000; turn++) {
       counts.add('busy');
@@ -87,7 +87,7 @@ describe('BoundedCounts', () => {
 });
 
 describe('denied clients', () => {
-  test('keeps the most denied clients by name, however many are denied', () => {
+  test('DeniedClients keeps the most denied clients by name, however many are denied', () => {
     const counts = new Map<number, number>();
     const denied = new DeniedClients((row) => counts.get(row) ?? 0, 10);
     const random = randomFrom(3);
@@ -152,7 +152,7 @@ describe('a timeline', () => {
     expect(from % bucketMs).toBe(0);
   });
 
-  test('each request is in the bucket of its time, also after buckets were merged', () => {
+  test('a timeline has each request in the bucket of its time, also after merges', () => {
     const timeline = new Timeline(['all']);
     const times = [0, 1, 59, 60, 61, 3599, 3600, 7300].map((second) => 36e5 * 1000 + 1000 * second);
     for (const timeMs of times) timeline.add(timeMs, 'all');

@@ -26,7 +26,7 @@ const inWindow = (all: readonly Event[], { row, timeMs }: Event, windowMs: numbe
     .reduce((sum, { cost }) => sum + cost, 0);
 
 describe('counts in windows', () => {
-  test.each([1, 2, 3])('peaks equal those of a search of all windows (%i)', (seed) => {
+  test.each([1, 2, 3])('the peaks of traffic %i equal those of a search of all windows', (seed) => {
     const all = events(seed, 1500);
     const counts = new WindowCounts(WINDOWS);
     for (const { row, timeMs, cost } of all) counts.add(row, timeMs, cost);
@@ -47,7 +47,7 @@ describe('counts in windows', () => {
     expect([counts.most(4, 0), counts.most(5, 0), counts.most(100_000, 0)]).toEqual([0, 1, 0]);
   });
 
-  test('a request exactly one window old is outside, 1 ms later is inside', () => {
+  test('a request exactly one window old is outside, one 1 ms younger is inside', () => {
     const counts = new WindowCounts([1000]);
     counts.add(0, 5000);
     counts.add(0, 5999);

@@ -32,7 +32,7 @@ describe('the report of an explanation', () => {
       });
     });
 
-  test('draws each request at its time, and expired ones differently', async () => {
+  test('the explanation report draws requests at their times, expired ones apart', async () => {
     const ticks = await ticksOf(opened.page);
     const { atMs, windowMs } = result;
     const [edge, current] = await opened.page.locator('#window').evaluate((picture) => {
@@ -56,7 +56,7 @@ describe('the report of an explanation', () => {
     );
   });
 
-  test('shows the comparison, and the requests when unfolded', async () => {
+  test('the explanation report shows the comparison, and the requests when unfolded', async () => {
     const { page, problems } = opened;
     const rows = await tableOf(page, 'comparison');
     expect(rows.find(([name]) => name === 'comparison')![1]).toBe('30 + 1 = 31 > 30');
@@ -69,7 +69,7 @@ describe('the report of an explanation', () => {
     expect(problems).toEqual([]);
   });
 
-  test('shades the previous window of a sliding-counter by its weight', async () => {
+  test('the explanation report shades the previous window of sliding-counter', async () => {
     const explained = explainResult('sliding-counter');
     const { page } = await open(explained);
     const zones = await page

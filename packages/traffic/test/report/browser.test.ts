@@ -28,7 +28,7 @@ describe('the report of a plan', () => {
     opened = await open(result);
   });
 
-  test('shows the counts of the plan', async () => {
+  test('the plan report shows the counts of the plan', async () => {
     const { page } = opened;
     const tiles = { requests: result.requests, clients: result.clients };
     const denied = {
@@ -51,7 +51,7 @@ describe('the report of a plan', () => {
     );
   });
 
-  test('draws stacked columns as high as their counts', async () => {
+  test('the plan report draws stacked columns as high as their counts', async () => {
     const columns = await columnsOf(opened.page, 'over-time');
     const { requests, denied, shadow, current } = result.timeline.series;
     expect(columns).toHaveLength(requests.length);
@@ -73,7 +73,7 @@ describe('the report of a plan', () => {
     expect(line!.match(/[ML]/g)).toHaveLength(requests.length);
   });
 
-  test('names from the log are shown as text', async () => {
+  test('the plan report shows names from the log as text', async () => {
     const { page, problems } = opened;
     const [first] = await tableOf(page, 'top-clients');
     expect(first[0]).toContain(NASTY);
@@ -86,7 +86,7 @@ describe('the report of a plan', () => {
     expect(problems).toEqual([]);
   });
 
-  test('injected scripts are blocked by the Content-Security-Policy', async () => {
+  test('the Content-Security-Policy of a report blocks injected scripts', async () => {
     const path = join(folder, 'broken.html');
     const bad = '<script>alert(3)</script><img src=x onerror=alert(4)><p style="color:red">';
     writeFileSync(path, htmlReport(result).replace('<footer>', `${bad}<footer>`));
@@ -113,7 +113,7 @@ describe('the report of a comparison', () => {
     opened = await open(result);
   });
 
-  test('shows the decisions of each algorithm', async () => {
+  test('the comparison report shows the decisions of each algorithm', async () => {
     const rows = await tableOf(opened.page, 'decisions');
     expect(rows.map(([name, ...numbers]) => [name, ...numbers.slice(0, 5).map(numberOf)])).toEqual(
       result.algorithms.map((each) => [
@@ -128,7 +128,7 @@ describe('the report of a comparison', () => {
     expect(opened.problems).toEqual([]);
   });
 
-  test('draws the worst windows and the limit to scale', async () => {
+  test('the comparison report draws the worst windows and the limit to scale', async () => {
     const bars = await opened.page.locator('#worst > g').evaluateAll((groups) =>
       groups.map((group) => ({
         title: group.querySelector('title')!.textContent,
@@ -150,7 +150,7 @@ describe('the report of a comparison', () => {
     expect(result.algorithms.at(-1)!.worst!.multiple).toBeGreaterThan(1.5);
   });
 
-  test('draws the denials of all algorithms to the same scale', async () => {
+  test('the comparison report draws the denials of all algorithms to the same scale', async () => {
     const heights: number[] = [];
     for (const { algorithm, denied } of result.algorithms) {
       const columns = await columnsOf(opened.page, `denied-by-${algorithm}`);
@@ -170,7 +170,7 @@ describe('the report of a suggestion', () => {
     opened = await open(result);
   });
 
-  test('shows every window and its limits, also collapsed ones', async () => {
+  test('the suggestion report shows every window and its limits, also collapsed ones', async () => {
     const rows = await tableOf(opened.page, 'windows');
     expect(rows.map((row) => row.slice(1, 4).map(numberOf))).toEqual(
       result.windows.map(({ peak, knee, proposed }) => [peak, knee, proposed]),
@@ -184,7 +184,7 @@ describe('the report of a suggestion', () => {
     expect(opened.problems).toEqual([]);
   });
 
-  test('draws the curve through its points, with the marks in place', async () => {
+  test('the suggestion report draws the curve and marks the knee and the proposal', async () => {
     const { page } = opened;
     const chosen = result.windows.find(({ windowMs }) => windowMs === result.proposed.windowMs)!;
     const chart = page.locator(`#curve-${chosen.windowMs}`);

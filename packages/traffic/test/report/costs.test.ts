@@ -48,7 +48,7 @@ const log = { paths: ['a.csv'], format: 'csv', unreadable: 5, late: 0 };
 const costs = { columns: ['tokens'], refused: 2, sample: '0.5' };
 
 describe.each(KINDS)('the report of %s with costs', (kind) => {
-  test('states the source of costs and the invalid ones', () => {
+  test(`the report of ${kind} states the source of costs and the invalid costs`, () => {
     const page = htmlReport({ ...costly[kind], log: { ...log, costs } } as ReportedResult);
     expect(page).toContain('Costs from the column <span class="name">tokens</span>.');
     expect(page).toContain('2 lines unreadable: the cost is not a positive integer, such as');
@@ -56,20 +56,20 @@ describe.each(KINDS)('the report of %s with costs', (kind) => {
     expect(/NaN|Infinity|undefined/.exec(page)).toBeNull();
   });
 
-  test('shows column names and costs as text', () => {
+  test(`the report of ${kind} shows column names and costs as text`, () => {
     const nasty = { columns: [NASTY], refused: 1, sample: NASTY };
     const page = htmlReport({ ...costly[kind], log: { ...log, costs: nasty } } as ReportedResult);
     expect(page).not.toContain(NASTY);
     expect(page).toContain('&lt;img');
   });
 
-  test('states that no request has the named cost column', () => {
+  test(`the report of ${kind} states that no request has the named cost column`, () => {
     const none = { columns: [], refused: 0 };
     const page = htmlReport({ ...cheap[kind], log: { ...log, costs: none } } as ReportedResult);
     expect(page).toContain('No request has a cost, so each costs 1.');
   });
 
-  test('does not mention costs if the log has none', () => {
+  test(`the report of ${kind} does not mention costs if the log has none`, () => {
     const page = htmlReport({ ...cheap[kind], log } as ReportedResult);
     expect(/\bcosts?\b/i.exec(page.replace(/<style>[\s\S]*<\/style>/, ''))).toBeNull();
   });
@@ -80,7 +80,7 @@ test.each([
   ['compare', 'id="costs"', 'The limit counts cost.'],
   ['suggest', '>cost<', 'are in units of cost'],
   ['explain', 'Its height is the cost.', '>cost<'],
-])('the report of %s has %s', (kind, ...words) => {
+])('the report of %s with costs contains %s', (kind, ...words) => {
   const page = htmlReport(costly[kind]);
   for (const each of words) expect(page).toContain(each);
 });
@@ -95,7 +95,7 @@ describe('the description of costs', () => {
     return explainer.result()!;
   };
 
-  test('names the entries that must expire before the same cost fits', () => {
+  test('an explanation names the entries that must expire before the same cost fits', () => {
     expect(describeExplanation(explained([2, 3, 4, 6], 'sliding-log'))).toMatchObject({
       usedText: '9 of 10 used in the last 1 min',
       sumText: '9 + 6 = 15 > 10',

@@ -18,7 +18,7 @@ describe('HTML templates', () => {
     );
   });
 
-  test('escapes invisible characters and cuts long text', () => {
+  test('inserted values have escaped invisible characters and are cut if too long', () => {
     expect(html`${'a\u0000\u202eb\u2028\ud800'}`.text).toBe('a\\u{0}\\u{202e}b\\u{2028}\\u{d800}');
     expect(html`${'x'.repeat(5000)}`.text).toHaveLength(300);
     expect(html`${new Html('<hr>')}`.text).toBe('<hr>');

@@ -14,19 +14,19 @@ describe.each(COMPARED)('the documentation page of %s', (algorithm) => {
   const page = read(`${algorithm}.md`);
   const picture = read(`${algorithm}.svg`);
 
-  test('the picture equals a newly drawn one', () => {
+  test(`the picture of ${algorithm} equals a newly drawn one`, () => {
     expect(algorithmPicture(algorithm) === picture, 'node tools/algorithm-pictures.mjs').toBe(true);
     expect(page).toMatch(new RegExp(`^!\\[[^\\]]+\\]\\(${algorithm}\\.svg\\)$`, 'm'));
   });
 
-  test('the alt text agrees with the picture', () => {
+  test(`the alt text of the picture of ${algorithm} agrees with the picture`, () => {
     const most = Math.max(...simulateGreedyClient(algorithm).map(({ inWindow }) => inWindow));
     expect(picture).toContain(`>${algorithm}: at most ${most} in a minute, `);
     const [altText] = /^!\[.*\]/m.exec(page)!;
     expect(altText).toContain(String(most));
   });
 
-  test('the page has a formula, a worst case, the memory use and when to use it', () => {
+  test(`the page of ${algorithm} has formula, worst case, wait, memory and when to use it`, () => {
     for (const name of ['formula', 'worst case', 'wait', 'memory']) {
       expect(page).toContain(`\n| ${name} | `);
     }
@@ -34,7 +34,7 @@ describe.each(COMPARED)('the documentation page of %s', (algorithm) => {
   });
 });
 
-test('the pictures contain no scripts and no external references', () => {
+test('the pictures of algorithms contain no scripts and no external references', () => {
   for (const algorithm of COMPARED) {
     const text = read(`${algorithm}.svg`).replace('xmlns="http://www.w3.org/2000/svg"', '');
     expect(/:\/\/|<script|<image|href|url\(|@import/i.exec(text)).toBeNull();
@@ -48,11 +48,11 @@ describe('the table of algorithms', () => {
     .map((line) => line.split('|').map((cell) => cell.trim()));
   const nameOf = (row: readonly string[]): string => /\[([\w-]+)\]/.exec(row[1])![1];
 
-  test('the table lists every algorithm', () => {
+  test('the table in docs/algorithms lists every algorithm', () => {
     expect(rows.map(nameOf)).toEqual([...COMPARED]);
   });
 
-  test('the table has the worst cases of the adversary', () => {
+  test('the table in docs/algorithms has the worst cases of the adversary', () => {
     const found = COMPARED.map((algorithm) => {
       const policy = definePolicy(algorithm, { limit: 100, window: '1m', algorithm });
       return String(adversaryOf(policy).count);
@@ -60,7 +60,7 @@ describe('the table of algorithms', () => {
     expect(rows.map((row) => row[3])).toEqual(found);
   });
 
-  test('the text has the measured admissions and wrong decisions of ordinary traffic', () => {
+  test('the table in docs/algorithms has the measured numbers of ordinary traffic', () => {
     const flagValue = (name: string): number =>
       Number(new RegExp(`--${name} (\\d+)`).exec(read('README.md'))![1]);
     const [clients, requests] = ['clients', 'requests'].map(flagValue);

@@ -13,7 +13,7 @@ import { explainResult, planResult, results, suggestResult } from './results.ts'
 describe.each(Object.keys(results))('the HTML report of %s', (name) => {
   const page = htmlReport(results[name]());
 
-  test('contains no external references', () => {
+  test(`the HTML report of ${name} contains no external references`, () => {
     const tags = page.match(/<[^>]+>/g)!;
     expect(tags.length).toBeGreaterThan(50);
     const strays = tags.filter((tag) =>
@@ -25,7 +25,7 @@ describe.each(Object.keys(results))('the HTML report of %s', (name) => {
     expect(/url\(|@import|:\/\//.exec(withoutAddresses)).toBeNull();
   });
 
-  test('the report has a Content-Security-Policy that allows only its own style', () => {
+  test(`the Content-Security-Policy of the report of ${name} allows only its own style`, () => {
     const [, policy] = /Content-Security-Policy" content="([^"]*)"/.exec(page)!;
     const [, style] = /<style>([\s\S]*?)<\/style>/.exec(page)!;
     const hash = createHash('sha256').update(style).digest('base64');
@@ -37,17 +37,17 @@ describe.each(Object.keys(results))('the HTML report of %s', (name) => {
     ]);
   });
 
-  test('the report shows names as text and no NaN', () => {
+  test(`the HTML report of ${name} shows names as text and no NaN`, () => {
     expect(/<img|<script|onerror=alert\(1\)>/i.exec(page)).toBeNull();
     expect(/NaN|Infinity|undefined/.exec(page)).toBeNull();
   });
 
-  test('the report of the same result is the same text', () => {
+  test(`the HTML report of the same result of ${name} is the same text`, () => {
     expect(htmlReport(results[name]()) === page).toBe(true);
   });
 });
 
-test('the report shows the log and its problems', () => {
+test('the HTML report of a plan shows the log and its problems', () => {
   const log = { paths: ['-', '/var/log/<a>.log'], format: 'combined', unreadable: 3, late: 1 };
   const threshold = {
     flag: '--max-denied-clients',
@@ -109,7 +109,7 @@ describe('large reports', () => {
 
   const named = (name: string, count: number) => new Array(count).fill({ name, count: 1_000_000 });
 
-  test('a suggestion of all windows with the most points is below 1 MB', () => {
+  test('a report of a suggestion of all windows with the most points is below 1 MB', () => {
     const result = suggestResult();
     const curve = Array.from({ length: 240 }, (_, at) => ({ limit: at + 1, clients: 1e6 - at }));
     const windows = new Array(8).fill({ ...result.windows[0], curve });
@@ -122,21 +122,24 @@ describe('explanations of the maximum size', () => {
   const longest = '<'.repeat(3000);
   const bytesOf = (result: ReportedResult): number => Buffer.byteLength(htmlReport(result));
 
-  test.each(COMPARED)('an explanation of 20,000 requests, %s, is below 1 MB', (algorithm) => {
-    const options = { everyMs: 5, calls: 20_000, limit: 9000, windowMs: 3_600_000 };
-    const explained = explainResult(algorithm, { ...options, atMs: FAR_MS });
-    const many = Array.from({ length: 20_000 }, (_, call) => ({
-      timeMs: explained.atMs - 300 * call,
-      allowed: call % 3 > 0,
-    }));
-    const large = { ...explained, key: longest, policy: longest, requests: many.reverse() };
-    expect(bytesOf(large)).toBeLessThan(1_000_000);
-  });
+  test.each(COMPARED)(
+    'a report of an explanation of 20,000 requests of %s is below 1 MB',
+    (algorithm) => {
+      const options = { everyMs: 5, calls: 20_000, limit: 9000, windowMs: 3_600_000 };
+      const explained = explainResult(algorithm, { ...options, atMs: FAR_MS });
+      const many = Array.from({ length: 20_000 }, (_, call) => ({
+        timeMs: explained.atMs - 300 * call,
+        allowed: call % 3 > 0,
+      }));
+      const large = { ...explained, key: longest, policy: longest, requests: many.reverse() };
+      expect(bytesOf(large)).toBeLessThan(1_000_000);
+    },
+  );
 });
 
 const FAR_MS = Date.UTC(2026, 9, 10, 13);
 
-test('results without requests have a report', () => {
+test('a plan without requests has an HTML report', () => {
   const none: PlanResult = {
     ...planResult(),
     requests: 0,

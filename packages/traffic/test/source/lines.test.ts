@@ -28,7 +28,7 @@ describe('lines', () => {
     ['a\rb\n', ['a\rb']],
     ['\uFEFFa\n\uFEFFb', ['a', '\uFEFFb']],
     ['ключ\n語', ['ключ', '語']],
-  ])('%j is split into %j', (text, lines) => {
+  ])('the text %j is split into the lines %j', (text, lines) => {
     for (const size of [1, 2, 3, 1000]) expect(split(text, size)).toEqual(lines);
   });
 

@@ -55,7 +55,7 @@ async function readInput(
 }
 
 describe('log files', () => {
-  it('reports the number of bytes read', async () => {
+  it('the progress of reading a log has the number of bytes read', async () => {
     const reader = await LogReader.open([combined.path]);
     expect(reader.report.progress).toEqual({ bytesRead: 0, bytesTotal: content.length });
     for await (const _ of reader.entries());
@@ -77,7 +77,7 @@ describe('log files', () => {
         zlib.gzipSync(content.subarray(999)),
       ]),
     ],
-  ])('the log is read the same %s', async (_, bytes) => {
+  ])('a log %s is read like the plain one', async (_, bytes) => {
     const { report } = await readAll(makeFile(bytes));
     expect(report).toMatchObject({
       ...{ lines: combined.lines.length, entries: combined.entries.size, unreadable: 20 },
@@ -91,7 +91,7 @@ describe('log files', () => {
     expect(report.progress).toEqual({ bytesRead: packed.length, bytesTotal: packed.length });
   });
 
-  it('reads zstd if Node supports it, else suggests zstdcat', async () => {
+  it('a zstd log is read if Node supports zstd, otherwise zstdcat is suggested', async () => {
     const path = makeFile(zstdFrame(combinedLine(START_MS)), 'access.log.zst');
     if ('createZstdDecompress' in zlib) {
       expect((await readAll(path)).report).toMatchObject({ lines: 1, entries: 1 });
@@ -105,7 +105,7 @@ describe('log files', () => {
     }
   });
 
-  it('counts blank lines', async () => {
+  it('blank lines of a log are counted', async () => {
     const { report } = await readAll(makeFile(`\n\n${combinedLine(START_MS)}\n  \n\t\n`));
     expect(report).toMatchObject({ lines: 5, entries: 1, blank: 4, unreadable: 0 });
   });
@@ -179,13 +179,13 @@ async function textOf(stream: AsyncIterable<Buffer>): Promise<string> {
 }
 
 describe('input that is not a log', () => {
-  it('an empty file is rejected', async () => {
+  it('an empty log is rejected', async () => {
     expect(await errorOf('')).toBe('Expected FILE to have requests, got none');
     expect(await errorOf('\n\n \n')).toBe('Expected FILE to have requests, got none');
     expect(await errorOf(zlib.gzipSync(''))).toBe('Expected FILE to have requests, got none');
   });
 
-  it('binary data is rejected', async () => {
+  it('a log of binary data is rejected', async () => {
     expect(await errorOf(readFileSync(process.execPath).subarray(0, 9999))).toBe(
       'Expected FILE to be a log, got data that is not text',
     );
@@ -197,7 +197,7 @@ describe('input that is not a log', () => {
     );
   });
 
-  it('text in no known format is rejected', async () => {
+  it('a log in no known format is rejected', async () => {
     const formats =
       'combined, haproxy, envoy, caddy, traefik, alb, cloudfront, iis, json-lines, csv';
     expect(await errorOf('once upon a time\nthere was a log\n')).toBe(
@@ -206,7 +206,7 @@ describe('input that is not a log', () => {
     );
   });
 
-  it('a folder is rejected', async () => {
+  it('a folder in place of a log is rejected', async () => {
     const folder = makeFolder();
     mkdirSync(join(folder, 'logs'));
     await expect(readAll(join(folder, 'logs'))).rejects.toThrow(
@@ -214,7 +214,7 @@ describe('input that is not a log', () => {
     );
   });
 
-  it('a missing file is rejected', async () => {
+  it('a missing log is rejected', async () => {
     const path = join(makeFolder(), 'none.log');
     await expect(readAll(path)).rejects.toThrow(
       new LogError(`Expected ${path} to be a readable file, got no such file`),
@@ -222,14 +222,14 @@ describe('input that is not a log', () => {
     await expect(readAll(`${combined.path}/below`)).rejects.toThrow(/got no such file$/);
   });
 
-  it('a file that is deleted before it is read is rejected', async () => {
+  it('a log that is deleted before it is read is rejected', async () => {
     const path = join(makeFolder(), 'gone.log');
     const reading = linesOf(path, { bytesRead: 0, bytesTotal: undefined }).next();
     await expect(reading).rejects.toThrow(/^Expected .*gone\.log to be a readable file, got/);
     await expect(sizeOf(path)).rejects.toBeInstanceOf(LogError);
   });
 
-  it('a truncated gzip file is rejected', async () => {
+  it('a truncated gzip log is rejected', async () => {
     const packed = zlib.gzipSync(content);
     for (const length of [2, 5, 18, packed.length / 2, packed.length - 1]) {
       expect(await errorOf(packed.subarray(0, length))).toBe(
@@ -238,13 +238,13 @@ describe('input that is not a log', () => {
     }
   });
 
-  it('a corrupt gzip file is rejected', async () => {
+  it('a corrupt gzip log is rejected', async () => {
     const packed = Buffer.from(zlib.gzipSync(content));
     packed.fill(0xaa, 200, 260);
     expect(await errorOf(packed)).toMatch(/^Expected FILE to be complete, got a decompression/);
   });
 
-  it('an empty list of paths is rejected', async () => {
+  it('an empty list of logs is rejected', async () => {
     await expect(LogReader.open([])).rejects.toThrow('Expected the path of a log, got none');
   });
 
@@ -287,7 +287,7 @@ describe('standard input', () => {
     expect(report).toMatchObject(whole);
   });
 
-  it('short and empty standard input is handled', async () => {
+  it('short, empty and truncated standard input is rejected', async () => {
     expect(await readInput(feedAll('x'))).toMatchObject({
       error: expect.stringMatching(
         /^LogError: Expected standard input to be in one of the formats/,
@@ -309,7 +309,7 @@ describe('standard input', () => {
     expect(report).toMatchObject({ lines: whole.lines + 1, entries: whole.entries + 1 });
   });
 
-  it('a named pipe is read', async () => {
+  it('a log is read from a named pipe', async () => {
     const path = join(makeFolder(), 'pipe');
     execFileSync('mkfifo', [path]);
     const reading = readAll(path);
