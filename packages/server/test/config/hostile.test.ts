@@ -13,23 +13,26 @@ const POLICIES = isFull ? 100_000 : 10_000;
 const BYTES = isFull ? MEGABYTE : MEGABYTE / 8;
 
 describe('deep nesting', () => {
-  it.each(['[', '{', '{a: ', '- ', '? ', '[{a: '])('rejects deep nesting of %j', (opening) => {
-    expect(problemsOfText(opening.repeat(BYTES / opening.length))).toBe(LEVELS);
-  });
+  it.each(['[', '{', '{a: ', '- ', '? ', '[{a: '])(
+    'deep nesting of %j in a configuration file is rejected',
+    (opening) => {
+      expect(problemsOfText(opening.repeat(BYTES / opening.length))).toBe(LEVELS);
+    },
+  );
 
-  it('rejects deep nesting by indented lines', () => {
+  it('deep nesting by indented lines in a configuration file is rejected', () => {
     const lines = Array.from({ length: 2000 }, (_, index) => `${' '.repeat(index)}a:`);
     expect(problemsOfText(lines.join('\n'))).toContain('Expected at most 200 levels, got more');
   });
 
-  it('accepts up to 100 levels of descriptors', () => {
+  it('up to 100 levels of descriptors are accepted', () => {
     const nested = (depth: number): string =>
       `domain: a\ndescriptors: ${'[{ key: a, descriptors: '.repeat(depth)}[]${'}]'.repeat(depth)}`;
     expect(problemsOfText(nested(90))).toBe('');
     expect(problemsOfText(nested(101))).toBe(LEVELS);
   });
 
-  it('brackets in text and comments do not count as levels', () => {
+  it('brackets in text and comments of a file do not count as levels', () => {
     const lines = Array.from({ length: 500 }, (_, index) => `  p${index}: 1/1s # [[[{{{ - -`);
     expect(read(`policies:\n${lines.join('\n')}`).policies).toHaveLength(500);
     const descriptors = Array.from({ length: 500 }, (_, index) => `- { key: "[{${index}" }`);
@@ -43,7 +46,7 @@ describe('aliases', () => {
     [first, ...Array.from({ length: count }, (_, index) => layer(index + 1))].join('\n');
   const nine = (name: string): string => Array(9).fill(`*${name}`).join(', ');
 
-  it('rejects aliases to aliases that expand to more than 1,000,000 values', () => {
+  it('aliases to aliases that expand to more than 1,000,000 values are rejected', () => {
     const text = layers(
       'domain: a\ndescriptors:\n- { key: k0, metadata: { m: &m0 [x, x, x, x, x, x, x, x, x] } }',
       (index) => `- { key: k${index}, metadata: { m: &m${index} [${nine(`m${index - 1}`)}] } }`,
@@ -52,7 +55,7 @@ describe('aliases', () => {
     expect(problemsOfText(text)).toBe(VALUES);
   });
 
-  it('rejects merged aliases that expand to more than 1,000,000 values', () => {
+  it('merged aliases that expand to more than 1,000,000 values are rejected', () => {
     const text = layers(
       'policies:\n  p0: &p0 { limit: 1, window: 1s }',
       (index) => `  p${index}: &p${index} { <<: [${nine(`p${index - 1}`)}] }`,
@@ -66,7 +69,7 @@ describe('aliases', () => {
     ['policies: &p\n  <<: *p\n', /levels/],
     ['domain: &d a\ndescriptors: &x\n  - { key: a, metadata: { again: *x } }', /levels/],
     ['rules: &r [{ limits: *r }]\npolicies: { a: 1/1s }', /Expected only/],
-  ])('rejects circular aliases: %s', (text, problem) => {
+  ])('a configuration file with the circular aliases %j is rejected', (text, problem) => {
     expect(problemsOfText(text)).toMatch(problem);
   });
 });
@@ -83,7 +86,7 @@ describe('large invalid files', () => {
     ['block scalars', '|\n'],
     ['documents', '---\n'],
     ['ends of documents', '...\n'],
-  ])('rejects a large file of %s in bounded time', (_name, piece) => {
+  ])('a large configuration file of %s is rejected in bounded time', (_name, piece) => {
     expect(problemsOfText(piece.repeat(BYTES / piece.length))).toMatch(
       /^sluice\.yaml:\d+:\d+: Expected/,
     );
@@ -93,11 +96,14 @@ describe('large invalid files', () => {
     ['lines', '\n'],
     ['comments', '#\n'],
     ['commas', ','],
-  ])('rejects two megabytes of %s by the number of tokens', (_name, piece) => {
-    expect(problemsOfText(`[${piece.repeat((2 * MEGABYTE) / piece.length)}`)).toBe(TOKENS);
-  });
+  ])(
+    'a configuration file of two megabytes of %s is rejected by its number of tokens',
+    (_name, piece) => {
+      expect(problemsOfText(`[${piece.repeat((2 * MEGABYTE) / piece.length)}`)).toBe(TOKENS);
+    },
+  );
 
-  it(`rejects ${BYTES} bytes of random text`, () => {
+  it(`a configuration file of ${BYTES} bytes of random text is rejected`, () => {
     let state = 42;
     const noise = (): string => {
       state = (state * 1_103_515_245 + 12_345) % 2 ** 31;
@@ -107,7 +113,7 @@ describe('large invalid files', () => {
     expect(problemsOfText(text)).toMatch(/^sluice\.yaml:\d+:\d+: Expected/);
   });
 
-  it(`a file with ${POLICIES} policies is parsed in linear time`, () => {
+  it(`a configuration file with ${POLICIES} policies is parsed in linear time`, () => {
     const parse = (count: number): number => {
       const keys = Array.from({ length: count }, (_, index) => `  p${index}: 1/1s`);
       const start = process.cpuUsage();
@@ -168,7 +174,7 @@ describe('YAML 1.1', () => {
   });
 
   it.each(['!!binary aGk=', '!!set { a }', '!!omap [a: 1]', '!!js/function "x"', '!<tag:x> 1'])(
-    'rejects the YAML tag in %s',
+    'a configuration file with the YAML tag in %s is rejected',
     (value) => {
       expect(problemsOfText(`policies: { a: ${value} }`)).toMatch(/^sluice\.yaml:1:16: .*tag/);
     },

@@ -16,7 +16,7 @@ describe('warnings about keys of limits', () => {
     'query:api_key',
     '[address, header:x-api-key]',
     '[path, cookie:session | address]',
-  ])('warns about the key %s without a limit by address, at its position', (key) => {
+  ])('the key %s without a limit by address causes a warning at the key', (key) => {
     const [first, ...others] = warningsOf(
       `rules:\n  - limits: [{ policy: p, key: ${`"${key}"`.replace(/^"\[(.*)\]"$/, '[$1]')} }]\n`,
     );
@@ -27,7 +27,7 @@ describe('warnings about keys of limits', () => {
   });
 
   it.each(['address', '[address, path]', 'path', 'host', 'text:all', '[method, address]'])(
-    'does not warn about the key %s',
+    'a limit with the key %s causes no warning',
     (key) => {
       expect(warningsOf(`rules:\n  - limits: [{ policy: p, key: ${key} }]\n`)).toEqual([]);
     },
@@ -45,7 +45,7 @@ describe('warnings about keys of limits', () => {
       'in a later rule for all requests',
       `  - { limits: [${KEYED}], continue: true }\n  - limits: [{ policy: q }]\n`,
     ],
-  ])('does not warn if there is a limit by address %s', (_, rules) => {
+  ])('a key of clients causes no warning if there is a limit by address %s', (_, rules) => {
     expect(warningsOf(`rules:\n${rules}`)).toEqual([]);
   });
 
@@ -63,11 +63,11 @@ describe('warnings about keys of limits', () => {
       'combined with a value that clients choose',
       `  - limits: [{ policy: q, key: [address, query:y] }, ${KEYED}]\n`,
     ],
-  ])('warns if the only limit by address is %s', (_, rules) => {
+  ])('a key of clients causes a warning if the only limit by address is %s', (_, rules) => {
     expect(warningsOf(`rules:\n${rules}`).length).toBeGreaterThan(0);
   });
 
-  it('does not warn about keys of descriptors', () => {
+  it('keys of descriptors cause no warning', () => {
     const match = 'match: { domain: d, descriptor: { user: "*" } }';
     expect(warningsOf(`rules:\n  - { ${match}, limits: [{ policy: p }] }\n`)).toEqual([]);
   });
@@ -78,7 +78,7 @@ describe('warnings about keys of overrides', () => {
     warningsOf(`rules:\n${rules}overrides: [{ policy: p, key: "${key}", limit: 9 }]\n`);
 
   it.each(['192.0.2.1', '192.0.2.*', '10.*', '2001\\\\:db8\\\\:\\\\:/64', '::1'])(
-    'warns about an override for the bare address %s',
+    'an override for the bare address %s causes a warning',
     (key) => {
       expect(overridden(key)).toEqual([
         expect.stringMatching(/Expected `address:.*begin with their/),
@@ -87,13 +87,13 @@ describe('warnings about keys of overrides', () => {
   );
 
   it.each(['address:192.0.2.1', 'header:x-user:ada', 'ada', '*', 'team:7'])(
-    'does not warn about an override for the key %s',
+    'an override for the key %s causes no warning',
     (key) => {
       expect(overridden(key)).toEqual([]);
     },
   );
 
-  it('does not warn about an override if no rule counts by address', () => {
+  it('an override causes no warning if no rule counts by address', () => {
     expect(overridden('192.0.2.1', '  - limits: [{ policy: q }]\n')).toEqual([]);
   });
 });

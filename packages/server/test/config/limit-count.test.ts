@@ -41,7 +41,7 @@ describe('more than 64 limits for one request', () => {
       (at: number) => ['{ path: /a }', '{ method: GET }', '{ host: h }'][at % 3],
     ],
     ['a descriptor', () => '{ domain: d, descriptor: { user: "a*" } }'],
-  ])('rejects 65 rules with continue that match %s', (_description, match) => {
+  ])('65 rules with continue that match %s are rejected', (_description, match) => {
     expect(problemsOf(...times(65, match))).toMatch(TOO_MANY);
     expect(problemsOf(...times(64, match))).toBe('');
   });
@@ -52,11 +52,11 @@ describe('more than 64 limits for one request', () => {
     ['different hosts', (at: number) => `{ host: h${at} }`],
     ['different values of a header', (at: number) => `{ headers: { x: "${at}" } }`],
     ['different descriptors', (at: number) => `{ domain: d, descriptor: { user: u${at} } }`],
-  ])('accepts 70 rules with continue that match %s', (_description, match) => {
+  ])('70 rules with continue that match %s are accepted', (_description, match) => {
     expect(problemsOf(...times(70, match))).toBe('');
   });
 
-  test('reports the rule that exceeds the maximum of 64 limits', () => {
+  test('the rule that exceeds the maximum of 64 limits is reported', () => {
     const place = 2 + 70 + 65;
     expect(problemsOf(...times(70, () => '{}'))).toMatch(new RegExp(`^a\\.yaml:${place}:5: `));
   });

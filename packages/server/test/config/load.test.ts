@@ -91,27 +91,27 @@ describe('unreadable configuration paths', () => {
     );
   });
 
-  it('rejects a folder without files', async () => {
+  it('loadConfig rejects a folder without files', async () => {
     expect(await rejectionOf(folder)).toBe(
       '.:1:1: Expected a folder with files named *.yaml or *.yml, got none',
     );
   });
 
-  it('rejects a folder that is named like a configuration file', async () => {
+  it('loadConfig rejects a folder that is named like a configuration file', async () => {
     mkdirSync(join(folder, 'a.yaml'));
     expect(await rejectionOf(folder)).toBe(
       './a.yaml:1:1: Expected a file, got EISDIR: illegal operation on a directory',
     );
   });
 
-  it('rejects a symbolic link to itself', async () => {
+  it('loadConfig rejects a symbolic link to itself', async () => {
     symlinkSync('a.yaml', join(folder, 'a.yaml'));
     expect(await rejectionOf(folder)).toBe(
       './a.yaml:1:1: Expected a file, got ELOOP: too many symbolic links encountered',
     );
   });
 
-  it('rejects a file that is not UTF-8', async () => {
+  it('loadConfig rejects a file that is not UTF-8', async () => {
     const expected = './a.yaml:1:1: Expected UTF-8, got something else';
     expect(await rejectionOf(write('a.yaml', Buffer.from('domain: \xff', 'latin1')))).toBe(
       expected,
@@ -121,19 +121,19 @@ describe('unreadable configuration paths', () => {
     );
   });
 
-  it('rejects a file above 4 MiB', async () => {
+  it('loadConfig rejects a file above 4 MiB', async () => {
     const expected = 'Expected at most 4194304 bytes, got more';
     const most = `domain: a\n#${' '.repeat(4 * 2 ** 20 - 11)}`;
     expect((await loadConfig([write('a.yaml', most)])).domains).toHaveLength(1);
     expect(await rejectionOf(write('a.yaml', `${most} `))).toBe(`./a.yaml:1:1: ${expected}`);
   });
 
-  it('rejects an endless device', async () => {
+  it('loadConfig rejects an endless device', async () => {
     const expected = 'Expected a file, got a device, which is not a regular file';
     expect(await rejectionOf('/dev/zero')).toBe(`/dev/zero:1:1: ${expected}`);
   });
 
-  it('rejects a FIFO without a writer', async () => {
+  it('loadConfig rejects a FIFO without a writer', async () => {
     const path = join(folder, 'fifo.yaml');
     execFileSync('mkfifo', [path]);
     const expected = 'Expected a file, got a FIFO, which is not a regular file';
@@ -141,7 +141,7 @@ describe('unreadable configuration paths', () => {
     expect(await rejectionOf(folder)).toBe(`./fifo.yaml:1:1: ${expected}`);
   });
 
-  it('rejects an empty list of paths', async () => {
+  it('loadConfig rejects an empty list of paths', async () => {
     expect(await rejectionOf()).toBe(
       'configuration:1:1: Expected at least one policy or domain, got none',
     );
@@ -149,13 +149,13 @@ describe('unreadable configuration paths', () => {
 });
 
 describe('files of other platforms', () => {
-  it('accepts a file with a byte order mark', async () => {
+  it('loadConfig accepts a file with a byte order mark', async () => {
     const path = write('a.yaml', '\ufeffpolicies: { a: 1/1s, b: wrong }');
     expect(await rejectionOf(path)).toMatch(/^\.\/a\.yaml:1:25: /);
     expect((await loadConfig([write('b.yaml', '\ufeffdomain: b')])).domains).toHaveLength(1);
   });
 
-  it('accepts a file with CRLF line ends', async () => {
+  it('loadConfig accepts a file with CRLF line ends', async () => {
     const text = 'policies:\r\n  a: 1/1s\r\n  b: wrong\r\n';
     expect(await rejectionOf(write('a.yaml', text))).toMatch(/^\.\/a\.yaml:3:6: [^\r]*$/);
   });

@@ -9,7 +9,7 @@ const load = (name: string): Config => read(textOf(`envoy/${name}.yaml`));
 const DAY_MS = 86_400_000;
 
 describe('files of envoyproxy/ratelimit', () => {
-  it.each(names)('accepts the file %s of envoyproxy/ratelimit unchanged', (name) => {
+  it.each(names)('the file %s of envoyproxy/ratelimit is accepted unchanged', (name) => {
     const config = load(name);
     expect(config.domains).toHaveLength(1);
     expect([config.rules, config.overrides, config.settings]).toEqual([[], [], {}]);

@@ -9,7 +9,7 @@ describe('configuration files of Sluice', () => {
   const policy = (name: string) => config.policies.find((each) => each.name === name);
 
   it.each(namesIn('good').filter((name) => name !== 'settings-only'))(
-    'accepts the configuration file %s',
+    'the configuration file %s is accepted',
     (name) => {
       expect(read(textOf(`good/${name}.yaml`)).policies.length).toBeGreaterThan(0);
     },
