@@ -15,7 +15,7 @@ const ordered = file('ordered.log', `${lines.join('\n')}\n`);
 const mixedUp = file('mixed up.log', `${jumbled.join('\n')}\n`);
 const LIMIT = ['--limit', '5/min'];
 
-/** Results without what names the file. */
+/** Resolves to the result, with the fields about the log file apart. */
 async function resultOf(command: string, path: string, ...flags: readonly string[]) {
   const { code, stdout, stderr } = await runSluice([command, path, ...flags, '--json']);
   const { log, ...result } = JSON.parse(stdout);

@@ -298,7 +298,7 @@ describe('a server that is not a Sluice service', () => {
     return ended;
   };
 
-  test('a refused connection is reported with how to fix it', async () => {
+  test('a refused connection is reported with a remedy', async () => {
     const probe = await listening(createTcpServer());
     const url = urlOf(probe);
     await new Promise((resolve) => probe.close(resolve));

@@ -81,7 +81,7 @@ describe('sluice serve --store redis://', () => {
     expect(stdout + stderr).not.toMatch(/hunter|2@/);
   });
 
-  test('the service starts without Redis, reports it and exits with 0', async () => {
+  test('a service without Redis starts, reports the failed store and exits with 0', async () => {
     const service = keep(await serving([...storeOf(1), '--deadline', '1s']));
     const { stdout, code } = await runSluice(['check', 'few', 'a', '--url', service.url]);
     expect(stdout).toMatch(/^allowed .*\ndegraded {2}store unavailable \(\w+\), action: local\n$/);

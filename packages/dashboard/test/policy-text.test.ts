@@ -36,7 +36,7 @@ describe('the reason of a denial', () => {
     expect(reason).toBe('this call costs 150, more than the limit of 100');
   });
 
-  test('a denial by a limit of 0 states that it denies every call', () => {
+  test('a denial by a limit of 0 states that the limit denies every call', () => {
     const { retryAfterMs: _, ...rest } = denial({ limit: 0, remaining: 0 });
     for (const cost of [0, 1, 5]) {
       const reason = denialText({ ...rest, cost });
@@ -79,7 +79,7 @@ describe('the text of a policy', () => {
     expect(blockText({ ...block, factor: 1 })).toBe('1 min');
   });
 
-  test('the text of a policy with a limit of 0 states that it denies every call', () => {
+  test('the text of a policy with a limit of 0 states that every call is denied', () => {
     expect(definitionText({ ...policy, limit: 0 })).toBe('0 per 1 min, denies every call');
   });
 

@@ -123,7 +123,7 @@ describe('POST /v1/check?enforce', () => {
   );
 
   test.each(['?enforce=maybe', '?enforce=TRUE', '?enforced', '?enforce&x=1', '?__proto__=1'])(
-    'POST /v1/check rejects the query %j before it charges anything',
+    'POST /v1/check rejects the query %j without a charge',
     async (query) => {
       const { status, json } = await check({ policy: 'few', key: query }, query);
       expect([status, json.code]).toEqual([400, 'ERR_INVALID_OPTION']);

@@ -60,7 +60,7 @@ async function start(workers: number): Promise<number> {
 }
 
 describe.each([1, 2])('with %i process(es)', (workers) => {
-  test('a decision waits at most a quarter of the time of a reload of 1,500 rules', {
+  test(`with ${workers} process(es), a reload delays decisions by at most a quarter of its time`, {
     timeout: 180_000,
   }, async () => {
     const port = await start(workers);

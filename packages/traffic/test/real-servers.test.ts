@@ -105,7 +105,7 @@ async function nginxLogs(): Promise<Record<NginxFormat, Read>> {
 
 const NO_REQUEST = { method: '', path: '', search: '', status: 400 };
 
-it('reads logs written by nginx in its default and in custom formats', async () => {
+it('logs written by nginx in default and custom formats are read', async () => {
   const before = Date.now();
   const logs = await nginxLogs();
   const after = Date.now();
@@ -142,7 +142,7 @@ it('reads logs written by nginx in its default and in custom formats', async () 
   expect(seconds(virtual)).toEqual(seconds(precise));
 });
 
-it('reads logs written by Caddy and counts lines that are not requests', async () => {
+it('logs written by Caddy are read, and lines that are not requests are counted', async () => {
   const folder = makeFolder();
   const port = await freePort();
   const path = join(folder, 'access.log');

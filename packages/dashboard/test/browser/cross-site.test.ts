@@ -13,16 +13,16 @@ const OVERRIDE = { policy: 'few', key: 'ada', limit: 1000 };
 const browser = useBrowser();
 
 /** Serves empty pages under any host name. */
-let stranger: Server;
+let crossSite: Server;
 beforeAll(async () => {
-  stranger = createServer((_, response) => {
+  crossSite = createServer((_, response) => {
     response.writeHead(200, { 'content-type': 'text/html' }).end('<!doctype html><p>Hello</p>');
   });
-  await once(stranger.listen(0, '127.0.0.1'), 'listening');
+  await once(crossSite.listen(0, '127.0.0.1'), 'listening');
 });
 afterAll(() => {
-  stranger.closeAllConnections();
-  stranger.close();
+  crossSite.closeAllConnections();
+  crossSite.close();
 });
 
 /** The response type, status and text visible to the page, or the error name. */
@@ -168,7 +168,7 @@ describe.each([
         const { pathname } = new URL(response.url());
         responses.push(`${response.request().method()} ${pathname} ${response.status()}`);
       });
-      await page.goto(`http://${name}:${(stranger.address() as AddressInfo).port}/`);
+      await page.goto(`http://${name}:${(crossSite.address() as AddressInfo).port}/`);
     });
     afterAll(() => page.close());
 

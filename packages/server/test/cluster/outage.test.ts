@@ -111,7 +111,7 @@ describe.each([1, 3])('on Redis, with %i process(es)', (workers) => {
     await redis?.stop();
   }, 60_000);
 
-  test('concurrent checks are admitted exactly the limit while Redis is available', async () => {
+  test(`with ${workers} process(es), Redis admits concurrent checks up to the limit`, async () => {
     await allDecided('before');
     const checks = open.flatMap((each) =>
       each.post('/v1/check', Array(20).fill({ policy: 'throw', key: 'hot' })),
@@ -133,7 +133,7 @@ describe.each([1, 3])('on Redis, with %i process(es)', (workers) => {
     ['killed', () => redis.kill(), () => redis.restart()],
     ['stopped', () => redis.pause(), () => redis.resume()],
   ])(
-    'failure actions apply in time while Redis is %s, and end with the outage',
+    `with ${workers} process(es), failure actions apply in time while Redis is %s`,
     {
       timeout: 120_000,
     },

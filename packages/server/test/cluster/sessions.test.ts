@@ -1,4 +1,4 @@
-/** Sessions are valid at all workers, and so are sign-outs. */
+/** Sessions and sign-outs apply to all workers. */
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { cookieIn, sendRequest } from '../http-api/plain-request.ts';
 import { policy } from '../running.ts';

@@ -42,14 +42,14 @@ const codes = ({ statuses }: RateLimitResponse): readonly string[] =>
   statuses.map(({ code }) => code);
 
 describe('examples of envoyproxy/ratelimit', () => {
-  test('example 1: each listed value has its own limit', async () => {
+  test('in example 1, each listed value has its own limit', async () => {
     await serveFile('example-01-exact-values');
     expect(await countAllowed('database', 'orders')).toBe(7);
     expect(await countAllowed('database', 'fallback')).toBe(3);
     expect((await check(entries('database', 'other'))).statuses).toEqual([FREE]);
   });
 
-  test('example 2: several nested descriptors in one request are charged together', async () => {
+  test('in example 2, several nested descriptors in one request are charged together', async () => {
     await serveFile('example-02-nested');
     const [ad, any] = [entries('kind', 'advertisement', 'number', '1'), entries('number', '1')];
     for (const remaining of [1, 0]) {
@@ -64,14 +64,14 @@ describe('examples of envoyproxy/ratelimit', () => {
     expect((await check(entries('kind', 'advertisement'))).statuses).toEqual([FREE]);
   });
 
-  test('example 3: one value is blocked, all others are limited', async () => {
+  test('in example 3, one value is blocked, all others are limited', async () => {
     await serveFile('example-03-blocked-value');
     expect(await countAllowed('remote_address', '192.0.2.5')).toBe(0);
     expect(await countAllowed('remote_address', '192.0.2.6')).toBe(4);
     expect(await countAllowed('remote_address', '192.0.2.7')).toBe(4);
   });
 
-  test('example 4: a descriptor matches only at the depth of its limit', async () => {
+  test('in example 4, a descriptor matches only at the depth of its limit', async () => {
     await serveFile('example-04a-one-level');
     const deep = entries('colour', 'red', 'shape', 'round');
     expect((await check(deep)).statuses).toEqual([FREE]);
@@ -83,20 +83,20 @@ describe('examples of envoyproxy/ratelimit', () => {
     expect((await check(entries('colour', 'red'))).statuses).toEqual([FREE]);
   });
 
-  test('example 5: an unlimited descriptor has another status than an unknown one', async () => {
+  test('in example 5, an unlimited descriptor has another status than an unknown one', async () => {
     await serveFile('example-05-unlimited');
     expect((await check(entries('directory', 'x'))).statuses).toEqual([UNLIMITED]);
     expect((await check(entries('nothing', 'x'))).statuses).toEqual([FREE]);
     expect(await countAllowed('cloud', 'x')).toBe(5);
   });
 
-  test('example 6: a descriptor in shadow mode never denies', async () => {
+  test('in example 6, a descriptor in shadow mode never denies', async () => {
     await serveFile('example-06-shadow-mode');
     expect(await countAllowed('service', 'login', 'user', 'ann')).toBe(9);
     expect(await countAllowed('service', 'login', 'user', 'ben')).toBe(3);
   });
 
-  test('example 7: a limit that replaces another is charged in its place', async () => {
+  test('in example 7, a limit that replaces another is charged in its place', async () => {
     await serveFile('example-07-replaces');
     const usual = entries('group', 'readers', 'user', 'ann');
     const special = entries('endpoint', 'feed', 'user', 'ann');
@@ -107,14 +107,14 @@ describe('examples of envoyproxy/ratelimit', () => {
     expect((await check(usual)).statuses[0].limit_remaining).toBe(1);
   });
 
-  test('example 8: detailed metrics do not change decisions', async () => {
+  test('in example 8, detailed metrics do not change decisions', async () => {
     await serveFile('example-08-detailed-metric');
     expect(await countAllowed('page', 'a')).toBe(2);
     expect(await countAllowed('page', 'b')).toBe(2);
     expect(await countAllowed('page', 'start')).toBe(4);
   });
 
-  test('example 9: wildcards match at the end, in the middle and several times', async () => {
+  test('in example 9, wildcards match at the end, in the middle and several times', async () => {
     await serveFile('example-09a-star-at-the-end');
     expect(await countAllowed('name', 'robot1')).toBe(2);
     expect(await countAllowed('name', 'robot2')).toBe(2);
@@ -131,7 +131,7 @@ describe('examples of envoyproxy/ratelimit', () => {
     expect((await check(entries('path', '/shop/7/buy'))).statuses).toEqual([FREE]);
   });
 
-  test('example 10: values in metrics do not change decisions', async () => {
+  test('in example 10, values in metrics do not change decisions', async () => {
     await serveFile('example-10a-value-to-metric');
     expect(await countAllowed('route', 'api', 'method', 'GET', 'subject', '1')).toBe(2);
     expect(await countAllowed('route', 'api', 'method', 'PUT', 'subject', '1')).toBe(2);
@@ -144,7 +144,7 @@ describe('examples of envoyproxy/ratelimit', () => {
     ).toEqual([FREE]);
   });
 
-  test('example 11: values with share_threshold share one counter', async () => {
+  test('in example 11, values with share_threshold share one counter', async () => {
     await serveFile('example-11a-share-threshold');
     for (const name of ['a', 'b', 'c', 'd']) {
       expect((await check(entries('document', `shared/${name}`))).overall_code).toBe(OK);

@@ -133,7 +133,7 @@ describe('hits of a descriptor', () => {
     expect((await check(largest)).overall_code).toBe(OVER);
   });
 
-  test('rejects negative hits without a charge', async () => {
+  test('negative hits of a descriptor are rejected without a charge', async () => {
     const user = name();
     const given = { ...withHits(3, 'ten', user), is_negative_hits: true };
     expect(await failureOf(check(given))).toEqual([
@@ -172,7 +172,7 @@ describe('limits in descriptors', () => {
     },
   );
 
-  test.each([0, 7, 99])('rejects unit %i of a limit in a descriptor', async (unit) => {
+  test.each([0, 7, 99])('the unit %i of a limit in a descriptor is rejected', async (unit) => {
     const [code, message] = await failureOf(check(override(3, unit, 'ten', name())));
     expect(code).toBe('INVALID_ARGUMENT');
     expect(message).toBe(`Expected the unit of a limit to be SECOND to YEAR, got ${unit}`);
@@ -218,14 +218,14 @@ describe('limits in descriptors', () => {
     });
   });
 
-  test('rejects a limit in a descriptor that is too large to be exact', async () => {
+  test('a limit in a descriptor that is too large to be exact is rejected', async () => {
     const [code, message] = await failureOf(check(override(4_294_967_295, 6, 'ten', name())));
     expect(code).toBe('INVALID_ARGUMENT');
     expect(message).toContain('at most 2^53 - 1');
     expect((await check(override(4_294_967_295, 1, 'ten', name()))).overall_code).toBe(OK);
   });
 
-  test('ignores a limit in a descriptor of an unknown domain', async () => {
+  test('a limit in a descriptor of an unknown domain is ignored', async () => {
     const request = { domain: 'unknown', descriptors: [override(1, 2, 'ten', 'x')] };
     expect(await served.client.countAllowed(request, 3)).toBe(3);
   });
@@ -246,7 +246,7 @@ describe('validation of requests', () => {
       { domain: 'shop', descriptors: [entries(...Array.from({ length: 130 }, () => 'x'))] },
       'Expected at most 64 entries in a descriptor, got 65',
     ],
-  ])('rejects a request %s', async (_, request, message) => {
+  ])('a rate limit request %s is rejected', async (_, request, message) => {
     expect(await failureOf(served.client.shouldRateLimit(request))).toEqual([
       'INVALID_ARGUMENT',
       message,

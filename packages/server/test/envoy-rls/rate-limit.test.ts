@@ -291,7 +291,7 @@ describe('requests with several descriptors', () => {
     expect((await check(many)).statuses[0].limit_remaining).toBe(99);
   });
 
-  test('rejects descriptors with more than 64 limits', async () => {
+  test('descriptors with more than 64 limits together are rejected', async () => {
     const some = (count: number) => Array.from({ length: count }, () => entries('many', name()));
     expect((await check(...some(64))).overall_code).toBe(OK);
     expect(await failureOf(check(...some(65)))).toEqual([

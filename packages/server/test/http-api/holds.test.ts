@@ -70,7 +70,7 @@ describe('concurrency limits of the HTTP API', () => {
     expect((await api.get('/v1/keys/jobs/joint')).json.holds ?? []).toEqual([]);
   });
 
-  test('settle keeps the hold, and a later refund releases it', async () => {
+  test('settle keeps the hold, and a later refund releases the hold', async () => {
     const limits = [
       { policy: 'log', key: 'settled', cost: 3 },
       { policy: 'jobs', key: 'settled' },

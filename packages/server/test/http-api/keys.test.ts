@@ -198,7 +198,7 @@ test('GET /v1/keys lists the newest 1,000 entries of a log', async () => {
   expect(json.entries.at(-1).atMs).toBe(atMs);
 });
 
-test('GET /v1/keys counts all entries of a log that it lists in part', async () => {
+test('GET /v1/keys counts all entries of a log, not only the listed ones', async () => {
   const entries = Array.from({ length: 1000 }, (_, at) => ({
     atMs: 1_763_200_000_000 + at,
     cost: 1,

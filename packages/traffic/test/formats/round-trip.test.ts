@@ -15,7 +15,7 @@ const clients = fc.oneof(
   fc.tuple(hex, hex, hex).map((parts) => `2001:db8:${parts.join(':')}::1`),
   fc.domain(),
 );
-/** What a path or a query may have on its way, and more. */
+/** Text of any characters, for paths and queries. */
 const texts = fc.string({ unit: 'grapheme', maxLength: 20 });
 const paths = texts.map((text) => `/${text.replace(/\?/g, '')}`);
 const users = fc.oneof(fc.constant(''), fc.constant('alice'), fc.emailAddress());

@@ -200,7 +200,7 @@ describe('the report of a suggestion', () => {
   });
 });
 
-/** What a page should not have: words over each other, or beyond its edge. */
+/** Resolves to layout faults: overlapping text, and text beyond the edge of the page. */
 const faultsOf = (page: Page): Promise<string[]> =>
   // Not `innerWidth`: on a phone, it grows with the page.
   page.evaluate((width) => {
