@@ -90,7 +90,7 @@ describe('colours of error messages', () => {
   // biome-ignore lint/suspicious/noControlCharactersInRegex: a colour begins with one.
   const coloured = /\u001b\[31merror:\u001b\[0m/;
 
-  test('errors are coloured on a terminal', async () => {
+  test('sluice prints errors in colour on a terminal', async () => {
     expect((await onTerminal(wrong).ended).stdout).toMatch(coloured);
   });
 

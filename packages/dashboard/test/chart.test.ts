@@ -23,7 +23,7 @@ test('time before the start of the service is a gap in the chart, not zero', () 
   expect([denied[0], denied[1]]).toEqual([null, null]);
 });
 
-test('sums and rates leave out unknown seconds', () => {
+test('the sums and rates of a chart leave out unknown seconds', () => {
   expect(sum([null, 2, null, 3], 4)).toBe(5);
   expect(currentRate([9, 9, null, null, null, 4, 6])).toBe(5);
   expect(currentRate([null, null])).toBeUndefined();

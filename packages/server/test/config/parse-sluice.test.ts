@@ -202,7 +202,7 @@ describe('configuration files of Sluice', () => {
     ]);
   });
 
-  it('domains are parsed, also empty ones', () => {
+  it('domains of a configuration file are parsed, also empty ones', () => {
     expect(config.domains).toEqual([
       {
         domain: 'inside',
@@ -225,7 +225,7 @@ describe('anchors, aliases and merges', () => {
   const options = (name: string) => config.policies.find((each) => each.name === name)?.options;
   const costs = { small: 1, large: 10 };
 
-  it('aliases are replaced by their targets', () => {
+  it('aliases in a configuration file are replaced by their targets', () => {
     expect(options('again')).toEqual({ limit: 100, window: '1m', costs });
     expect(options('shorter')).toEqual({ limit: 5, window: '1s' });
     expect(config.rules[1].limits).toEqual(config.rules[0].limits.slice(0, 1));

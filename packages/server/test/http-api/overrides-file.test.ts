@@ -212,7 +212,7 @@ describe('the overrides file', () => {
     expect(readdirSync(folder)).toEqual(['overrides.json']);
   });
 
-  test('start rejects a FIFO as overrides file', async () => {
+  test('the start of a service rejects a FIFO as overrides file', async () => {
     execFileSync('mkfifo', [file]);
     await expect(start()).rejects.toThrow('a FIFO, which is not a regular file');
   });
@@ -244,7 +244,7 @@ describe('the overrides file', () => {
     expect(readFileSync(file, 'utf8')).toBe(text);
   });
 
-  test('start rejects an overrides file that cannot be read or written', async () => {
+  test('the start of a service rejects an unreadable or unwritable overrides file', async () => {
     const whole = file;
     file = join(folder, 'none', 'overrides.json');
     await expect(start()).rejects.toThrow(/none\/overrides\.json:1:1: Expected a writable folder/);

@@ -34,22 +34,25 @@ describe('the cost of a line', () => {
   it.each([
     ...[1, 12, '1', ' 12 ', '007', '5.0', 5.0, 1e3],
     ...[Number.MAX_SAFE_INTEGER, String(Number.MAX_SAFE_INTEGER)],
-  ])('the cost %j is valid', (value) => {
+  ])('the cost %j of a log line is valid', (value) => {
     const entry = jsonLines(TOKENS).read(lineOf(value));
     expect(entry?.cost).toBe(Number(value));
     expect(entry?.costSource).toMatchObject({ name: 'tokens', read: 1, refused: 0 });
   });
 
-  it.each([undefined, null, '', '  ', '-'])('a cost of %j counts as missing', (value) => {
-    const format = jsonLines(TOKENS);
-    expect(format.read(lineOf(value))).toMatchObject({ client: '192.0.2.1', cost: undefined });
-    expect(format.costSource).toMatchObject({ read: 0, refused: 0 });
-  });
+  it.each([undefined, null, '', '  ', '-'])(
+    'a cost of %j in a log line counts as missing',
+    (value) => {
+      const format = jsonLines(TOKENS);
+      expect(format.read(lineOf(value))).toMatchObject({ client: '192.0.2.1', cost: undefined });
+      expect(format.costSource).toMatchObject({ read: 0, refused: 0 });
+    },
+  );
 
   it.each([
     ...[0, -1, 0.5, 2.5, 1e300, 2 ** 53, true, false, [3], { a: 1 }],
     ...['0', '-1', '0.5', '1e3', '+5', '1,000', '0x10', 'many', 'NaN', '9007199254740993'],
-  ])('a cost of %j makes the line unreadable', (value) => {
+  ])('a cost of %j makes a log line unreadable', (value) => {
     const format = jsonLines(TOKENS);
     expect(format.read(lineOf(value))).toBeUndefined();
     expect(format.costSource).toMatchObject({ name: 'tokens', read: 0, refused: 1 });

@@ -76,7 +76,7 @@ it.each([
   expect(jsonLines().read(line)?.field('x-api-key')).toBe('k1');
 });
 
-it('field ignores inherited properties', () => {
+it('field of a log entry ignores inherited properties', () => {
   const entry = jsonLines().read(JSON.stringify({ time: TIME, client: '192.0.2.1' }));
   for (const name of ['constructor', 'toString', '__proto__', 'headers.constructor.name', '']) {
     expect(entry?.field(name)).toBeUndefined();

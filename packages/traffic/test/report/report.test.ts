@@ -161,7 +161,7 @@ test('a plan without requests has an HTML report', () => {
   expect(/NaN|Infinity|undefined/.exec(page)).toBeNull();
 });
 
-test('chart scales end at round numbers', () => {
+test('the chart scales of a report end at round numbers', () => {
   expect([0, 1, 7, 11, 330, 401, 999_999].map(niceEnd)).toEqual([
     ...[1, 1, 8, 20, 400, 500, 1_000_000],
   ]);

@@ -138,7 +138,7 @@ describe('log files', () => {
     expect(report.samples[0].text).toBe(`\\x1b[2J\\x07${'x'.repeat(195)}`);
   });
 
-  it('at most twenty unreadable lines are listed', async () => {
+  it('at most twenty unreadable lines of a log are listed', async () => {
     const bad = Array.from({ length: 90 }, (_, at) => `bad ${at}`).join('\n');
     const { report } = await readAll(makeFile(`${`${combinedLine(START_MS)}\n`.repeat(30)}${bad}`));
     expect(report.unreadable).toBe(90);
