@@ -35,7 +35,7 @@ function limiterWith(options: RedisStoreOptions = {}) {
 }
 
 describe('batching', () => {
-  it('the first operation is sent at once, without a turn of the event loop', async () => {
+  it('an operation is sent synchronously if no command is in flight', async () => {
     const limiter = limiterWith();
     await limiter.check('many', 'warm');
     sent = [];
@@ -47,7 +47,7 @@ describe('batching', () => {
     await next;
   });
 
-  it('callers of one command continue in one command', async () => {
+  it('callers whose calls were in one batch send their next calls in one batch', async () => {
     const limiter = limiterWith();
     const loop = async (key: string): Promise<void> => {
       for (let call = 0; call < 5; call++) await limiter.check('many', key);
@@ -56,7 +56,7 @@ describe('batching', () => {
     expect(sent).toEqual([1, 16, 16, 16, 16, 15]);
   });
 
-  it('operations are not delayed by more than a few ms if a reply is slow', async () => {
+  it('a slow reply does not hold back later operations', async () => {
     const { send } = connectionOf(open.client);
     let [calls, release] = [0, () => {}];
     const gate = new Promise<void>((resolve) => {
@@ -75,7 +75,7 @@ describe('batching', () => {
     expect(await first).toMatchObject({ allowed: true, remaining: 2 });
   });
 
-  it('checks with different costs and limits of one window are sent in one command', async () => {
+  it('checks of one algorithm and window share a command if limits and costs differ', async () => {
     const policies = {
       a: { limit: (key: string) => Number(key), window: '1m' },
       b: { limit: 7, window: '1m' },
@@ -102,7 +102,7 @@ describe('batching', () => {
     expect(keys).toEqual([1, 4, 2]);
   });
 
-  it('operations that wait for a reply are sent in one command', async () => {
+  it('operations of all kinds that wait for a reply are sent in one command', async () => {
     const limiter = limiterWith();
     const first = await limiter.check('few', 'warm');
     if (!first.allowed) throw new Error('expected to be admitted');
@@ -124,14 +124,14 @@ describe('batching', () => {
     expect(sent).toEqual([1, 1 + 1 + 2 + 1 + 1 + 1 + 2 + 2]);
   });
 
-  it('a batch has a bounded number of operations', async () => {
+  it('a batch has at most 64 operations', async () => {
     const limiter = limiterWith();
     await Promise.all(Array.from({ length: 300 }, (_, key) => limiter.check('many', `k${key}`)));
     expect(Math.max(...sent)).toBeLessThanOrEqual(64);
     expect(sent.reduce((sum, keys) => sum + keys, 0)).toBe(300);
   });
 
-  it('operations on one key keep their order', async () => {
+  it('concurrent checks of one key are executed in the order of the calls', async () => {
     const limiter = limiterWith();
     const costs = [1, 2, 3, 4, 5, 6, 7, 8];
     const decisions = await Promise.all(
@@ -142,7 +142,7 @@ describe('batching', () => {
     ]);
   });
 
-  it('a refund is executed before a later check', async () => {
+  it('a refund is executed before a check that was called later', async () => {
     const limiter = limiterWith({ denyCache: false });
     const full = await limiter.check('few', 'a', { cost: 3 });
     if (!full.allowed) throw new Error('expected to be admitted');
@@ -190,7 +190,7 @@ describe('slow operations', () => {
     });
   }
 
-  it('slow operations are sent one command at a time and delay no other key', async () => {
+  it('refunds are sent one command at a time and do not delay checks of other keys', async () => {
     const order: string[] = [];
     const slow = slowLimiter(() => new Promise((resolve) => setTimeout(resolve, 20)));
     const receipts = await receiptsOf(slow, 6);
@@ -206,7 +206,7 @@ describe('slow operations', () => {
     expect(adjusting.map(({ besides }) => besides)).toEqual([0, 0, 0]);
   });
 
-  it('many waiting slow operations are sent in several commands at a time', async () => {
+  it('many waiting refunds are sent in several commands at a time', async () => {
     const slow = slowLimiter(() => new Promise((resolve) => setTimeout(resolve, 20)));
     const receipts = await receiptsOf(slow, 200);
     await Promise.all(receipts.map((receipt) => slow.limiter.refund(receipt)));
@@ -216,7 +216,7 @@ describe('slow operations', () => {
     expect(await slow.limiter.peek('long', 'a')).toMatchObject({ remaining: 1000 });
   });
 
-  it('slow operations keep their order among the operations of a key', async () => {
+  it('checks and refunds of one key are executed in the order of the calls', async () => {
     const slow = slowLimiter();
     const [receipt, ...others] = await receiptsOf(slow, 10);
     const [before, , , after] = await Promise.all([
@@ -229,7 +229,7 @@ describe('slow operations', () => {
     expect(after).toMatchObject({ remaining: 990 });
   });
 
-  it('slow operations do not wait for a missing reply', async () => {
+  it('an inspection is sent although the reply to an earlier inspection is missing', async () => {
     let calls = 0;
     const silent = (): Promise<void> => (calls++ === 0 ? new Promise(() => {}) : Promise.resolve());
     const { send } = connectionOf(open.client);
@@ -250,7 +250,7 @@ describe('slow operations', () => {
 });
 
 describe('the deny cache', () => {
-  it('the deny cache denies the same cost without a round trip', async () => {
+  it('the deny cache denies a repeated cost without a command and sends a lower cost', async () => {
     const limiter = limiterWith();
     await limiter.check('few', 'a', { cost: 2 });
     const denied = await limiter.check('few', 'a', { cost: 2 });
@@ -263,7 +263,7 @@ describe('the deny cache', () => {
     expect(sent).toEqual([1]);
   });
 
-  it('the deny cache sends a larger cost to Redis, whose wait is longer', async () => {
+  it('the deny cache sends a larger cost to Redis, because the wait is longer', async () => {
     const limiter = limiterWith();
     await limiter.check('few', 'a', { cost: 2 });
     await new Promise((resolve) => setTimeout(resolve, 30));
@@ -274,7 +274,7 @@ describe('the deny cache', () => {
     expect(three.atMs + three.retryAfterMs).toBeGreaterThan(one.atMs + one.retryAfterMs);
   });
 
-  it('a cached denial never returns a wait that is too short', async () => {
+  it('a cached denial has the same retry time as the denial by Redis', async () => {
     const limiter = limiterWith();
     await limiter.check('few', 'a', { cost: 3 });
     const denied = await limiter.check('few', 'a');
@@ -285,7 +285,7 @@ describe('the deny cache', () => {
   });
 
   it.each(['refund', 'settle', 'reset'] as const)(
-    'a %s through this process clears the deny cache',
+    'a %s in the same process removes a denial from the deny cache',
     async (how) => {
       const limiter = limiterWith();
       const full = await limiter.check('few', 'a', { cost: 3 });
@@ -298,7 +298,7 @@ describe('the deny cache', () => {
     },
   );
 
-  it('the deny cache misses refunds of other processes for at most maxMs', async () => {
+  it('a denial is cached for at most 1 s if another process refunds a charge', async () => {
     vi.useFakeTimers({ toFake: ['Date'] });
     try {
       const prefix = `capped${opened}:`;
@@ -317,7 +317,7 @@ describe('the deny cache', () => {
     }
   });
 
-  it('the deny cache evicts the oldest denials', async () => {
+  it('a deny cache with maxKeys denials evicts the oldest one', async () => {
     const limiter = limiterWith({ denyCache: { maxKeys: 2 } });
     for (const key of ['a', 'b', 'c']) {
       await limiter.check('few', key, { cost: 3 });

@@ -1,4 +1,4 @@
-/** Clients that return text as bytes, in different kinds of arrays. */
+/** Clients that return the values of a reply as text, bytes or bigint. */
 import { describe, expect, it } from 'vitest';
 import { createLimiter, ManualClock } from '../../src/index.ts';
 import { redisStore, type Send } from '../../src/stores/redis/index.ts';
@@ -16,7 +16,7 @@ const forms: [name: string, form: (value: unknown) => unknown][] = [
   ['bigint', (value) => (typeof value === 'number' ? BigInt(value) : value)],
 ];
 
-describe.each(forms)('replies of %s', (formName, form) => {
+describe.each(forms)('replies that contain %s values', (formName, form) => {
   function open() {
     const prefix = newPrefix();
     const send: Send = async (args, key) => {
@@ -30,7 +30,7 @@ describe.each(forms)('replies of %s', (formName, form) => {
     return { prefix, limiter: createLimiter({ policies: { p: '12/1m' }, store, clock }) };
   }
 
-  it(`replies of ${formName} result in the same decisions`, async () => {
+  it(`replies that contain ${formName} values result in correct decisions`, async () => {
     const { limiter } = open();
     const first = await limiter.check('p', 'a', { cost: 3 });
     expect([first.remaining, first.atMs]).toEqual([9, 1_745_000_100_000]);
@@ -46,7 +46,7 @@ describe.each(forms)('replies of %s', (formName, form) => {
     ]);
   });
 
-  it(`replies of ${formName} report errors of a key`, async () => {
+  it(`replies that contain ${formName} values report a foreign value under a key`, async () => {
     const { limiter, prefix } = open();
     await world.client.set(`${prefix}{a}pL1m`, 'x');
     await expect(limiter.check('p', 'a')).rejects.toThrow('not a log of this limiter');

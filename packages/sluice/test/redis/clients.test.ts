@@ -45,7 +45,7 @@ describe.each([
     cluster: (options: object) => new IovalkeyCluster(nodes, options),
   },
 ])('warnings about $name', ({ name, redis, cluster }) => {
-  it(`${name} causes warnings about queueing, resending and silence by default`, () => {
+  it(`${name} with default options causes warnings about timeouts, queueing and resending`, () => {
     expect(codesOf(redis(lazy))).toEqual([SILENT, QUEUE, RESEND]);
     expect(fixesOf(redis(lazy))).toEqual([
       'socketTimeout: 1000',
@@ -54,12 +54,12 @@ describe.each([
     ]);
   });
 
-  it(`${name} with Sentinel also causes a warning about failovers by default`, () => {
+  it(`${name} with Sentinel and default options also causes a warning about failovers`, () => {
     expect(codesOf(redis(sentinel))).toEqual([SILENT, FAILOVER, QUEUE, RESEND]);
     expect(fixesOf(redis(sentinel))[1]).toBe('failoverDetector: true');
   });
 
-  it(`${name} in a Cluster also causes warnings about failovers and resending by default`, () => {
+  it(`a Cluster of ${name} with default options also causes a warning about failovers`, () => {
     expect(codesOf(cluster(lazy))).toEqual([SILENT, FAILOVER, QUEUE, RESEND, RESEND]);
     expect(fixesOf(cluster(lazy))).toEqual([
       'redisOptions.socketTimeout: 1000',
@@ -101,7 +101,7 @@ describe.each([
     expect(codesOf(open())).toEqual([SILENT]);
   });
 
-  it(`${name} with the options of the guide causes no warnings`, () => {
+  it(`${name} with the options of docs/redis.md causes no warnings`, () => {
     expect(codesOf(redis({ ...IOREDIS, ...lazy }))).toEqual([]);
     expect(codesOf(redis({ ...sentinel, ...IOREDIS_SENTINEL }))).toEqual([]);
     expect(codesOf(cluster({ ...IOREDIS_CLUSTER, ...lazy }))).toEqual([]);
@@ -123,7 +123,7 @@ const connectedCluster = (defaults: object) => ({
 });
 
 describe('warnings about node-redis', () => {
-  it('node-redis causes warnings about queueing and silence by default', () => {
+  it('node-redis with default options causes warnings about queueing and timeouts', () => {
     expect(codesOf(createClient())).toEqual([QUEUE, SILENT]);
     expect(fixesOf(createClient())).toEqual([
       'disableOfflineQueue: true',
@@ -131,7 +131,7 @@ describe('warnings about node-redis', () => {
     ]);
   });
 
-  it('a connected Cluster queues and keeps silent connections by default', () => {
+  it('a Cluster of node-redis with default options causes warnings when it has connected', () => {
     expect(codesOf(createCluster({ rootNodes: [] }))).toEqual([]);
     expect(codesOf(connectedCluster({}))).toEqual([QUEUE, SILENT]);
     expect(fixesOf(connectedCluster({}))).toEqual([
@@ -140,13 +140,13 @@ describe('warnings about node-redis', () => {
     ]);
   });
 
-  it('node-redis causes a warning if its timeout ends before a ping', () => {
+  it('node-redis causes a warning unless pingInterval is positive and below socketTimeout', () => {
     expect(codesOf(createClient({ ...NODE_REDIS, pingInterval: 0 }))).toEqual([SILENT]);
     expect(codesOf(createClient({ ...NODE_REDIS, pingInterval: 500 }))).toEqual([SILENT]);
     expect(codesOf(createClient({ ...NODE_REDIS, socket: {} }))).toEqual([SILENT]);
   });
 
-  it('node-redis with the options of the guide causes no warnings', () => {
+  it('node-redis with the options of docs/redis.md causes no warnings', () => {
     expect(codesOf(createClient(NODE_REDIS))).toEqual([]);
     expect(codesOf(connectedCluster(NODE_REDIS))).toEqual([]);
   });
@@ -179,7 +179,7 @@ it.each(
     NODE_REDIS_CLUSTER,
     GLIDE_CLUSTER,
   }),
-)('docs/redis.md has the options with which %s is tested', (_, options) => {
+)('docs/redis.md lists each client option of the tests (%s)', (_, options) => {
   const guide = readFileSync(new URL('../../../../docs/redis.md', import.meta.url), 'utf8');
   expect(written(options).filter((option) => !guide.includes(option))).toEqual([]);
 });

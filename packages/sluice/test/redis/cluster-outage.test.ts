@@ -38,60 +38,63 @@ describe.each(CLIENTS)('with %s', (name) => {
   it.each([
     ['stopped', 1],
     ['killed', 0],
-  ] as const)('a master that is %s degrades at most 2 % of calls to others', async (how, place) => {
-    const nodes = cluster.nodes.map(({ host, port }) => ({ host, port }));
-    const { client, close } = await clusterClients[name](nodes);
-    const options = {
-      ...silent,
-      prefix: newPrefix(),
-      onFailure: 'deny',
-      denyCache: false,
-    } as const;
-    // Longer than the default, since on a busy machine a healthy server can be slow.
-    const store = redisStore(client, { ...options, deadlineMs: 500 });
-    const limiter = createLimiter({ policies: { p: '1000000/1h' }, store });
-    // Three ranges of slots; each failover changes the owner of one.
-    const ranges = [100, 8000, 16_000].map((slot) => cluster.ownerOf(slot));
-    const byRange = await Promise.all(ranges);
-    const owners = KEYS.map((key) => byRange[Math.floor((slotOf(`{${key}}`) * 3) / 16_384)]);
-    const load = new Load({
-      perSecond: PER_SECOND,
-      most: PER_SECOND * 60,
-      check: (call) => limiter.check('p', KEYS[call % KEYS.length]),
-    });
-    // The first calls to a node may fail because its connection is not open yet.
-    await vi.waitUntil(async () => {
-      const decisions = await Promise.all(KEYS.map((key) => limiter.check('p', key)));
-      return decisions.every(({ degraded }) => degraded === undefined);
-    }, soon);
-    load.start();
-    await sleep(HEALTHY_MS);
-    const fromMs = performance.now();
-    const node = cluster.nodes[place];
-    if (how === 'killed') await node.kill();
-    else await node.pause();
-    await sleep(FAILED_MS);
-    const upToMs = performance.now();
-    if (how === 'stopped') await node.resume();
-    load.stop();
-    await vi.waitUntil(() => load.waiting === 0, soon);
+  ] as const)(
+    `through ${name}, a %s master degrades at most 2 % of calls to other masters`,
+    async (how, place) => {
+      const nodes = cluster.nodes.map(({ host, port }) => ({ host, port }));
+      const { client, close } = await clusterClients[name](nodes);
+      const options = {
+        ...silent,
+        prefix: newPrefix(),
+        onFailure: 'deny',
+        denyCache: false,
+      } as const;
+      // Longer than the default, since on a busy machine a healthy server can be slow.
+      const store = redisStore(client, { ...options, deadlineMs: 500 });
+      const limiter = createLimiter({ policies: { p: '1000000/1h' }, store });
+      // Three ranges of slots; each failover changes the owner of one.
+      const ranges = [100, 8000, 16_000].map((slot) => cluster.ownerOf(slot));
+      const byRange = await Promise.all(ranges);
+      const owners = KEYS.map((key) => byRange[Math.floor((slotOf(`{${key}}`) * 3) / 16_384)]);
+      const load = new Load({
+        perSecond: PER_SECOND,
+        most: PER_SECOND * 60,
+        check: (call) => limiter.check('p', KEYS[call % KEYS.length]),
+      });
+      // The first calls to a node may fail because its connection is not open yet.
+      await vi.waitUntil(async () => {
+        const decisions = await Promise.all(KEYS.map((key) => limiter.check('p', key)));
+        return decisions.every(({ degraded }) => degraded === undefined);
+      }, soon);
+      load.start();
+      await sleep(HEALTHY_MS);
+      const fromMs = performance.now();
+      const node = cluster.nodes[place];
+      if (how === 'killed') await node.kill();
+      else await node.pause();
+      await sleep(FAILED_MS);
+      const upToMs = performance.now();
+      if (how === 'stopped') await node.resume();
+      load.stop();
+      await vi.waitUntil(() => load.waiting === 0, soon);
 
-    const calls = load.calls(fromMs, upToMs, (call) => load.has(call, DONE));
-    const isDegraded = (call: number): boolean => load.has(call, DEGRADED);
-    const ofNode = calls.filter((call) => owners[call % KEYS.length] === place);
-    const others = calls.filter((call) => owners[call % KEYS.length] !== place);
-    const degraded = others.filter(isDegraded).length / others.length;
-    // On a busy machine some calls are degraded without any fault.
-    const before = load.calls(0, fromMs, (call) => load.has(call, DONE));
-    const usual = before.filter(isDegraded).length / before.length;
-    if (isFull || degraded > 0.01) {
-      const own = ofNode.filter(isDegraded).length;
-      console.log(`${name}, ${how}: ${own} of ${ofNode.length} calls for it degraded;`);
-      console.log(`${degraded * 100} % of ${others.length} others; ${[...load.reasons]}`);
-    }
-    expect(ofNode.filter(isDegraded).length).toBeGreaterThan(0);
-    expect(degraded).toBeLessThanOrEqual(usual + 0.02);
-    await store.close();
-    await close();
-  });
+      const calls = load.calls(fromMs, upToMs, (call) => load.has(call, DONE));
+      const isDegraded = (call: number): boolean => load.has(call, DEGRADED);
+      const ofNode = calls.filter((call) => owners[call % KEYS.length] === place);
+      const others = calls.filter((call) => owners[call % KEYS.length] !== place);
+      const degraded = others.filter(isDegraded).length / others.length;
+      // On a busy machine some calls are degraded without any fault.
+      const before = load.calls(0, fromMs, (call) => load.has(call, DONE));
+      const usual = before.filter(isDegraded).length / before.length;
+      if (isFull || degraded > 0.01) {
+        const own = ofNode.filter(isDegraded).length;
+        console.log(`${name}, ${how}: ${own} of ${ofNode.length} calls for it degraded;`);
+        console.log(`${degraded * 100} % of ${others.length} others; ${[...load.reasons]}`);
+      }
+      expect(ofNode.filter(isDegraded).length).toBeGreaterThan(0);
+      expect(degraded).toBeLessThanOrEqual(usual + 0.02);
+      await store.close();
+      await close();
+    },
+  );
 });

@@ -1,4 +1,4 @@
-/** Many processes on few keys. Afterwards each decision that they got is checked. */
+/** Many processes on few keys. Afterwards the test checks each decision that the processes got. */
 import { spawn } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -117,7 +117,7 @@ function expectExact(name: string, byKey: Row[][]): void {
   expect(counts.admitted).toBeGreaterThan(0);
 }
 
-describe('the checker of decisions', () => {
+describe('checkDecisions', () => {
   const row = (atMs: number, cost: number, allowed: boolean, remaining: number): Row => ({
     atMs,
     cost,
@@ -125,15 +125,15 @@ describe('the checker of decisions', () => {
     remaining,
   });
 
-  it('the checker detects a window above the limit', () => {
+  it('checkDecisions detects a window above the limit', () => {
     expect(checkDecisions([row(5, LIMIT, true, 0), row(6, 1, true, 0)]).over).toBe(1);
   });
 
-  it('the checker detects a denial of a cost that fits', () => {
+  it('checkDecisions detects a denial of a cost that fits', () => {
     expect(checkDecisions([row(5, 5, true, LIMIT - 5), row(6, 3, false, LIMIT - 5)]).wrong).toBe(1);
   });
 
-  it('the checker detects a decision that fits no order', () => {
+  it('checkDecisions detects decisions that no order of execution explains', () => {
     expect(checkDecisions([row(5, 5, true, LIMIT - 5), row(5, 5, true, LIMIT - 5)]).wrong).toBe(1);
   });
 });
@@ -148,7 +148,7 @@ describe(`${PROCESSES} processes on ${KEYS} hot keys`, () => {
     }
   });
 
-  it('concurrent processes on a Cluster stay exact while a hot slot is migrated', async () => {
+  it('concurrent processes get exact decisions while the slot of a key is migrated', async () => {
     const cluster = await startCluster({ nodeTimeoutMs: 30_000 });
     try {
       const nodes = cluster.nodes.map(({ host, port }) => ({ host, port }));

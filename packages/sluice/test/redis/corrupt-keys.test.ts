@@ -113,7 +113,7 @@ async function checkAmong({ store, limiter }: World, what: string): Promise<bool
   return bad.degraded !== undefined;
 }
 
-it.each(algorithms)('a corrupt value of %s fails only its own key', async (algorithm) => {
+it.each(algorithms)('a corrupt value under a %s key affects only that key', async (algorithm) => {
   const redis = setUp(algorithm);
   let failed = 0;
   for (const value of VALUES) {
@@ -159,7 +159,7 @@ async function damageFields(redis: World): Promise<void> {
 }
 
 it.each(algorithms.flatMap((algorithm) => [2, 60].map((charges) => ({ algorithm, charges }))))(
-  'a damaged value of $algorithm after $charges charges fails only its own key',
+  'a damaged $algorithm value with $charges charges affects only its own key',
   async ({ algorithm, charges }) => {
     const redis = setUp(algorithm);
     for (let call = 0; call < charges; call++) {
@@ -176,21 +176,24 @@ it.each(algorithms.flatMap((algorithm) => [2, 60].map((charges) => ({ algorithm,
   },
 );
 
-it.each(algorithms)('a value of another type fails only its own %s key', async (algorithm) => {
-  const redis = setUp(algorithm);
-  const writes = [
-    ['RPUSH', redis.name, 'x'],
-    ['HSET', redis.name, 'x', '1'],
-    ['SADD', redis.name, 'x'],
-    ['ZADD', redis.name, '1', 'x'],
-    ['XADD', redis.name, '*', 'x', '1'],
-  ];
-  for (const [command, ...args] of writes) {
-    await admin.del(redis.name);
-    await admin.call(command, ...args);
-    expect(await checkAmong(redis, command)).toBe(true);
-  }
-});
+it.each(algorithms)(
+  'a value of another type under a %s key fails only that key',
+  async (algorithm) => {
+    const redis = setUp(algorithm);
+    const writes = [
+      ['RPUSH', redis.name, 'x'],
+      ['HSET', redis.name, 'x', '1'],
+      ['SADD', redis.name, 'x'],
+      ['ZADD', redis.name, '1', 'x'],
+      ['XADD', redis.name, '*', 'x', '1'],
+    ];
+    for (const [command, ...args] of writes) {
+      await admin.del(redis.name);
+      await admin.call(command, ...args);
+      expect(await checkAmong(redis, command)).toBe(true);
+    }
+  },
+);
 
 it.each(algorithms)('a corrupt %s key neither opens nor closes the breaker', async (algorithm) => {
   let isDead = false;

@@ -70,7 +70,7 @@ describe('memory and Redis on one injected clock', () => {
     expect(await differencesOf('trace', TRACES, traceFrom)).toEqual([]);
   });
 
-  it('memory and Redis agree on long traces, in which logs become hashes and strings', async () => {
+  it('memory and Redis agree on long traces, whose logs become hashes and strings', async () => {
     expect(await differencesOf('long', LONG_TRACES, longTraceFrom, LONG_AT_ONCE)).toEqual([]);
   });
 });

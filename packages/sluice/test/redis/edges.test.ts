@@ -24,13 +24,13 @@ describe.each([
         deadlineMs: 10_000,
       } as const),
   ],
-] as const)('on %s', (_, open) => {
+] as const)('on %s', (storeName, open) => {
   const setUp = (policy: PolicyOptions, startMs: number) => {
     const clock = new ManualClock(startMs);
     return { clock, limiter: createLimiter({ policies: { p: policy }, store: open(), clock }) };
   };
 
-  it('an admission at time 0 expires one window later', async () => {
+  it(`on ${storeName}, an admission at time 0 expires one window later`, async () => {
     const { clock, limiter } = setUp({ limit: 2, window: 1000 }, 0);
     await limiter.check('p', 'a');
     clock.advance(500);
@@ -38,14 +38,14 @@ describe.each([
     expect(await limiter.check('p', 'a')).toMatchObject({ allowed: false, retryAfterMs: 500 });
   });
 
-  it('the largest cost of the largest limit waits until all entries have expired', async () => {
+  it(`on ${storeName}, the largest cost waits until all entries have expired`, async () => {
     const { limiter } = setUp({ limit: MOST, window: 1 }, 1_745_000_100_000);
     await limiter.check('p', 'a', { cost: 4 });
     const denied = await limiter.check('p', 'a', { cost: MOST });
     expect(denied).toMatchObject({ allowed: false, remaining: MOST - 4, retryAfterMs: 1 });
   });
 
-  it('the largest cost waits exactly after the largest debt', async () => {
+  it(`on ${storeName}, retryAfterMs is exact after the largest debt`, async () => {
     const { limiter } = setUp({ limit: 5e9, window: 1000 }, 1_745_000_100_000);
     const { receipt } = await limiter.check('p', 'a', { cost: 5e9 });
     await limiter.settle(receipt!, MOST);
@@ -53,7 +53,7 @@ describe.each([
     expect(denied).toMatchObject({ allowed: false, remaining: 0, retryAfterMs: 1000 });
   });
 
-  it('a log of several entries is exact after one is settled past 2^32', async () => {
+  it(`on ${storeName}, a log stays exact after one of its entries is settled to 2^32`, async () => {
     const { clock, limiter } = setUp({ limit: 100, window: 1000 }, 1_745_000_100_000);
     const receipts: Receipt[] = [];
     for (let call = 1; call <= 4; call++) {
@@ -72,7 +72,7 @@ describe.each([
   });
 });
 
-it('a foreign value under one key does not open the breaker', async () => {
+it('a foreign value under one Redis key does not open the breaker', async () => {
   const prefix = newPrefix();
   const store = redisStore(world.send, { prefix, onFailure: 'deny', deadlineMs: 10_000 });
   const limiter = createLimiter({ policies: { p: '5/1m' }, store });
@@ -86,7 +86,7 @@ it('a foreign value under one key does not open the breaker', async () => {
   expect(await limiter.check('p', 'good')).toMatchObject({ allowed: true, remaining: 3 });
 });
 
-it('Redis accepts the deepest debt of a token bucket', async () => {
+it('in Redis, a token bucket with the largest debt denies the next call', async () => {
   const clock = new ManualClock(1_745_000_100_001);
   const policy = { limit: 1, window: '1d', algorithm: 'token-bucket' } as const;
   const store = redisStore(world.send, {

@@ -246,7 +246,7 @@ const clusterCases = (isFull ? (Object.keys(clusterClients) as ClientName[]) : [
 );
 
 it.each(sentinelCases)(
-  'through Sentinel, $client reaches the new master after: $fault',
+  'through Sentinel, $client reaches the new master (fault: $fault)',
   async ({ client, fault }) => {
     const group = await startSentinel();
     try {
@@ -268,7 +268,7 @@ it.each(sentinelCases)(
 );
 
 it.each(clusterCases)(
-  'in a Cluster, $client reaches the new master after: $fault',
+  'in a Cluster, $client reaches the new master (fault: $fault)',
   again,
   async ({ client, fault }) => {
     const cluster = await startCluster();

@@ -1,4 +1,4 @@
-/** Tests of the proxy that injects faults. */
+/** The fault proxy, with which other tests delay, cut and change connections to Redis. */
 import { execFileSync } from 'node:child_process';
 import { once } from 'node:events';
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
@@ -62,7 +62,7 @@ async function open() {
   return { client, server };
 }
 
-it('a proxy without faults passes TLS and large replies through', async () => {
+it('a fault proxy without faults passes TLS and large replies through', async () => {
   const server = await startRedis({ tls: true });
   const between = await startFaultProxy({ port: server.port });
   const options = { tls: server.tlsCa! };
@@ -73,7 +73,7 @@ it('a proxy without faults passes TLS and large replies through', async () => {
   await server.stop();
 });
 
-it('a proxy counts its connections', async () => {
+it('a fault proxy counts its open connections', async () => {
   const { client } = await open();
   await open();
   expect(proxy.connections).toBe(2);
@@ -81,7 +81,7 @@ it('a proxy counts its connections', async () => {
   await vi.waitUntil(() => proxy.connections === 1, soon);
 });
 
-it('delay delays both directions and keeps the order', async () => {
+it('delay delays bytes in both directions and keeps their order', async () => {
   const { client, server } = await open();
   proxy.delay(60);
   const start = performance.now();
@@ -128,7 +128,7 @@ it.each([0, 1, 999, 1000, 1001, 70_000])(
   },
 );
 
-it('blackHole holds all bytes and closings, and passes them on when it ends', async () => {
+it('blackHole holds back bytes and the ends of connections until it is switched off', async () => {
   const { client, server } = await open();
   const closing = await open();
   proxy.blackHole(true);
@@ -145,7 +145,7 @@ it('blackHole holds all bytes and closings, and passes them on when it ends', as
   await vi.waitUntil(() => client.text === 'unsolicited hello', soon);
 });
 
-it('halfOpen closes only the server side, and does not affect new connections', async () => {
+it('halfOpen closes open connections only to the server and does not affect new ones', async () => {
   const { client, server } = await open();
   proxy.halfOpen();
   await vi.waitUntil(() => server.isClosed, soon);
@@ -158,7 +158,7 @@ it('halfOpen closes only the server side, and does not affect new connections', 
   expect(proxy.connections).toBe(2);
 });
 
-it('refuse closes all connections, and new ones before the first byte', async () => {
+it('refuse closes open connections at once, and new ones before the first byte', async () => {
   const { client, server } = await open();
   proxy.refuse(true);
   await vi.waitUntil(() => client.isClosed && server.isClosed, soon);
@@ -170,7 +170,7 @@ it('refuse closes all connections, and new ones before the first byte', async ()
   await open();
 });
 
-it('onReply may change a reply or close the connection', async () => {
+it('an onReply hook can change a reply or close the connection', async () => {
   const { client, server } = await open();
   proxy.onReply((bytes) => {
     if (bytes.includes('drop')) return null;

@@ -98,7 +98,7 @@ const FOREIGN: readonly [name: string, write: (key: string) => Promise<unknown>]
 
 describe.each(ALGORITHMS)('with %s', (algorithm) => {
   it.each(FOREIGN)(
-    `%s instead of a ${algorithm} value fails only its own key`,
+    `%s under a ${algorithm} key fails only the calls for that key`,
     async (_, write) => {
       const world = open(algorithm);
       const name = `${world.prefix}{bad}${nameOf(algorithm)}`;
@@ -109,7 +109,7 @@ describe.each(ALGORITHMS)('with %s', (algorithm) => {
     },
   );
 
-  it(`damaged values of ${algorithm} do not affect other keys`, async () => {
+  it(`a damaged ${algorithm} value does not affect other keys`, async () => {
     const dice = new Dice(11);
     const world = open(algorithm);
     const name = `${world.prefix}{bad}${nameOf(algorithm)}`;

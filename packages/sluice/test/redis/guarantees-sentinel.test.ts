@@ -9,7 +9,7 @@ import { checkBounds, DENY, deafen, LIMIT, LOCAL, SHORT_MS, withSentinel } from 
 needRedis();
 
 it.runIf(isFull)(
-  'a killed, unreplicated Sentinel master admits at most 2 limits and local shares',
+  'losing an unreplicated Sentinel master admits at most 2 limits and local shares',
   async () => {
     const calls = await withSentinel(({ master, replicas }) => ({
       prepare: () => deafen(master, replicas),
@@ -24,7 +24,7 @@ it.runIf(isFull)(
   },
 );
 
-it('a Sentinel master that is stopped admits at most 2 limits and local shares', async () => {
+it('stopping a Sentinel master admits at most 2 limits and local shares', async () => {
   const calls = await withSentinel(({ master }) => ({
     fail: () => master.pause(),
     heal: () => master.resume(),

@@ -61,7 +61,7 @@ it('a split brain with processes on both sides admits at most the limit on each 
   }
 });
 
-it('a master that needs a replica to write admits nothing without replicas', async () => {
+it('a server with min-replicas-to-write admits nothing while it has no replicas', async () => {
   const server = await startRedis({ args: ['--min-replicas-to-write', 1] });
   const load = loadOn({ url: server.url }, LONG_MS, 1);
   const isCalled = async (): Promise<boolean> =>

@@ -166,7 +166,7 @@ function difference(
 }
 
 describe('memory and Redis with holds and blocks', () => {
-  it(`memory and Redis agree on ${TRACES} traces with holds and blocks`, async () => {
+  it(`memory and Redis agree on ${TRACES} random traces with holds and blocks`, async () => {
     const options = { ...silent, prefix: newPrefix(), deadlineMs: 60_000 } as const;
     const store = redisStore(world.client, { ...options, onFailure: 'throw' });
     const found: string[] = [];

@@ -54,7 +54,7 @@ describe('the keys of holds', () => {
   it.each([
     [100, 24],
     [1000, 125],
-  ])('each of %i holds takes at most %i bytes', async (count, most) => {
+  ])('in Redis, %i holds take at most %i bytes each', async (count, most) => {
     const { prefix, limiter } = open();
     for (let made = 0; made < count; made++) await limiter.check('many', 'a');
     const bytes = (await usage(`${prefix}{a}manyH1h`)) / count;
@@ -62,7 +62,7 @@ describe('the keys of holds', () => {
     expect(bytes).toBeLessThanOrEqual(most);
   });
 
-  it('holds and blocks leave no keys when they have expired', async () => {
+  it('expired holds and blocks leave no keys in Redis', async () => {
     const prefix = newPrefix();
     const store = redisStore(world.send, { ...silent, prefix, onFailure: 'throw' });
     const block = { for: '200ms', max: '200ms', forget: '100ms' };
@@ -83,7 +83,7 @@ describe('the keys of holds', () => {
     expect(await world.client.keys(`${prefix}*`)).toEqual([]);
   });
 
-  it('labels are deleted with their holds', async () => {
+  it('a label is kept on renewal, and deleted when its hold expires or is released', async () => {
     const { prefix, limiter, clock } = open();
     const key = `${prefix}{a}jobsH1m`;
     await limiter.check('jobs', 'a', { label: 'expires' });
@@ -107,7 +107,7 @@ describe('the keys of holds', () => {
     expect(await world.client.zcard(key)).toBe(3 + 2);
   });
 
-  it('fences increase after a reset in the same millisecond, and a clock far back', async () => {
+  it('fences increase after a reset in the same millisecond and a clock step back', async () => {
     const { limiter, clock } = open();
     const first = await limiter.check('jobs', 'a');
     await limiter.reset('jobs', 'a');
@@ -120,7 +120,7 @@ describe('the keys of holds', () => {
     expect(third.fence).toBe(second.fence! + 1);
   });
 
-  it('a loss of the scripts has no effect', async () => {
+  it('a hold can be renewed and released after SCRIPT FLUSH', async () => {
     const { limiter } = open();
     const { receipt } = await limiter.check('jobs', 'a');
     await world.server.command('SCRIPT', 'FLUSH');
@@ -130,7 +130,7 @@ describe('the keys of holds', () => {
     expect(await limiter.release(receipt!)).toBe(false);
   });
 
-  it('a lowered limit counts existing holds', async () => {
+  it('after a concurrency limit is lowered, existing holds count and can be released', async () => {
     const { limiter, store, clock } = open();
     const { receipt } = await limiter.check('jobs', 'a', { cost: 4 });
     const lowered = createLimiter({
@@ -158,29 +158,32 @@ describe('damaged holds and blocks', () => {
     ['only some members', (key) => world.client.zadd(key, -1, 't', -1, 'f')],
   ];
 
-  it.each(FOREIGN)('%s instead of holds fails only its own key', async (_, write) => {
-    const { prefix, limiter, store } = open();
-    const key = `${prefix}{bad}jobsH1m`;
-    await write(key);
-    const charge = { policy: 'jobs', key: 'bad', cost: 1, atMs: START_MS, fence: 7 };
-    const all = await Promise.allSettled([
-      limiter.check('jobs', 'good'),
-      limiter.check('jobs', 'bad'),
-      limiter.peek('jobs', 'bad', { cost: 5 }),
-      limiter.release({ charges: [charge] }),
-      limiter.inspect('jobs', 'bad'),
-      limiter.check('jobs', 'good'),
-    ]);
-    expect(all.map(({ status }) => status[0]).join('')).toBe('frrrrf');
-    const { reason } = all[1] as PromiseRejectedResult;
-    expect(reason.message).toContain(`not holds of this limiter: ${key}`);
-    expect(reason.cause.isOfKey).toBe(true);
-    expect(store.breaker).toBe('closed');
-    await limiter.reset('jobs', 'bad');
-    expect((await limiter.check('jobs', 'bad')).remaining).toBe(4);
-  });
+  it.each(FOREIGN)(
+    '%s under a key of holds fails only the calls for that key',
+    async (_, write) => {
+      const { prefix, limiter, store } = open();
+      const key = `${prefix}{bad}jobsH1m`;
+      await write(key);
+      const charge = { policy: 'jobs', key: 'bad', cost: 1, atMs: START_MS, fence: 7 };
+      const all = await Promise.allSettled([
+        limiter.check('jobs', 'good'),
+        limiter.check('jobs', 'bad'),
+        limiter.peek('jobs', 'bad', { cost: 5 }),
+        limiter.release({ charges: [charge] }),
+        limiter.inspect('jobs', 'bad'),
+        limiter.check('jobs', 'good'),
+      ]);
+      expect(all.map(({ status }) => status[0]).join('')).toBe('frrrrf');
+      const { reason } = all[1] as PromiseRejectedResult;
+      expect(reason.message).toContain(`not holds of this limiter: ${key}`);
+      expect(reason.cause.isOfKey).toBe(true);
+      expect(store.breaker).toBe('closed');
+      await limiter.reset('jobs', 'bad');
+      expect((await limiter.check('jobs', 'bad')).remaining).toBe(4);
+    },
+  );
 
-  it('a damaged member of holds does not affect other keys or the breaker', async () => {
+  it('a damaged member of a set of holds does not affect other keys or the breaker', async () => {
     const dice = new Dice(5);
     const { prefix, limiter, store, clock } = open();
     const key = `${prefix}{bad}jobsH1m`;
@@ -210,7 +213,7 @@ describe('damaged holds and blocks', () => {
     expect(store.breaker).toBe('closed');
   });
 
-  it('damaged records of a limit with blocks fail only its own key', async () => {
+  it('damaged block records fail only the calls for their key', async () => {
     const { prefix, limiter } = open();
     await world.client.hset(`${prefix}{bad}loginL1m=`, 'b', 'junk');
     await expect(limiter.check('login', 'bad')).rejects.toThrow('not records of this limiter');
@@ -219,7 +222,7 @@ describe('damaged holds and blocks', () => {
 });
 
 describe('blocks in Redis', () => {
-  it('many ids do not evict a block', async () => {
+  it('a key with more than 10,000 ids can be blocked again', async () => {
     const prefix = newPrefix();
     const store = redisStore(world.send, {
       ...silent,
@@ -243,7 +246,7 @@ describe('blocks in Redis', () => {
     expect((await limiter.check('login', 'a', { id: 'new' })).allowed).toBe(false);
   });
 
-  it('the deny cache repeats a block, and a peek does not prevent one', async () => {
+  it('a peek starts no block, and the deny cache repeats a block until unblock', async () => {
     const prefix = newPrefix();
     const [one, other] = [open(prefix).live, open(prefix).live];
     await one.check('login', 'a', { cost: 2 });
@@ -264,7 +267,7 @@ describe('blocks in Redis', () => {
     expect((await one.check('login', 'a')).allowed).toBe(true);
   });
 
-  it('a cached denial ends with its block, and the next denial starts another one', async () => {
+  it('a denial is cached until its block ends, and the next one starts a new block', async () => {
     const policies = { login: { limit: 1, window: '1m', block: '50ms' } } as const;
     const options = {
       ...silent,
@@ -301,7 +304,7 @@ describe('holds and blocks on several nodes', () => {
     { policy: 'login' as const, key: 'b' },
   ];
 
-  it('a hold is released if another node denies, and only that limit is blocked', async () => {
+  it('a hold is released if a limit on another node denies the check', async () => {
     const { limiter } = cluster();
     expect((await limiter.check(both(2))).atomic).toBe(false);
     expect((await limiter.check(both(2))).allowed).toBe(true);
@@ -315,7 +318,7 @@ describe('holds and blocks on several nodes', () => {
     expect((await limiter.peek('jobs', 'a')).remaining).toBe(1);
   });
 
-  it('a receipt with holds on several nodes is released and refunded once', async () => {
+  it('a receipt with a hold and a charge on two nodes can be used only once', async () => {
     const { limiter, store } = cluster();
     const { receipt, fence } = await limiter.check(both(2), { id: 'x' });
     const repeated = await limiter.check(both(2), { id: 'x' });
@@ -332,7 +335,7 @@ describe('holds and blocks on several nodes', () => {
 });
 
 describe('holds and failures', () => {
-  it('a hold of a late reply is released if the caller was denied', async () => {
+  it('a hold is released if its reply arrives after the call was denied', async () => {
     let delayMs = 0;
     const send: Send = async (args, key) => {
       const reply = await world.send(args, key);
@@ -349,7 +352,7 @@ describe('holds and failures', () => {
     expect((await live.check('jobs', 'a', { cost: 5 })).allowed).toBe(true);
   });
 
-  it('the local fallback decides with fences, and its holds can be released', async () => {
+  it('holds of the local fallback have fences and can be renewed and released', async () => {
     let isDown = true;
     const send: Send = (args, key) =>
       isDown ? Promise.reject(new Error('ECONNREFUSED')) : world.send(args, key);

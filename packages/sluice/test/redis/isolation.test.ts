@@ -48,7 +48,7 @@ describe('one id for two different checks', () => {
     { policy: 'ten', key: 'b' },
   ] as const;
 
-  it('an id of several limits, reused for one, does not affect its batch', async () => {
+  it('an id of two limits that is reused for one limit does not affect the batch', async () => {
     const limiter = setUp(real);
     await limiter.check('one', 'full');
     await limiter.check(joint, { id: 'x' });
@@ -62,7 +62,7 @@ describe('one id for two different checks', () => {
     }
   });
 
-  it('an id of one limit, reused for several, does not affect its batch', async () => {
+  it('an id of one limit that is reused for two limits does not affect the batch', async () => {
     const limiter = setUp(real);
     await limiter.check('one', 'full');
     await limiter.check('ten', 'a', { id: 'x' });
@@ -78,7 +78,7 @@ describe('one id for two different checks', () => {
 });
 
 describe('invalid replies', () => {
-  it('an invalid value in a reply rejects all operations from there on', async () => {
+  it('an invalid value in a reply rejects that operation and all later operations', async () => {
     const limiter = setUp(async () => [Date.now(), null, 0, 1000, 7, 0, 1000]);
     const results = await Promise.allSettled([
       limiter.check('ten', 'a'),
@@ -117,7 +117,7 @@ describe('limits on several nodes', () => {
   const used = async (limiter: Limiter<typeof policies>, key: string): Promise<number> =>
     (await limiter.inspect('fixed', key))?.used ?? 0;
 
-  it('a reservation that cannot be released causes no unhandled rejection', async () => {
+  it('on several nodes, a charge that cannot be undone causes no unhandled rejection', async () => {
     const { failing, limiter } = nodes();
     await limiter.check('one', 'full');
     const pending = limiter.check([
@@ -132,7 +132,7 @@ describe('limits on several nodes', () => {
     await sleep(20);
   });
 
-  it('a retried refund is not applied again on a node that has applied it', async () => {
+  it('a retried refund is not repeated on the node that executed the first attempt', async () => {
     const { failing, limiter } = nodes();
     await limiter.check('fixed', 'a', { cost: 5 });
     const { receipt } = await limiter.check(both);
@@ -145,7 +145,7 @@ describe('limits on several nodes', () => {
     expect(await used(limiter, 'a')).toBe(5);
   });
 
-  it('a repeated call while a node is unavailable refunds nothing', async () => {
+  it('a call repeated under its id while a node is unavailable refunds nothing', async () => {
     const { failing, limiter } = nodes();
     expect((await limiter.check(both, { id: 'x' })).allowed).toBe(true);
     failing.set('b', 'Connection is closed.');

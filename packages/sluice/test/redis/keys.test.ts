@@ -21,7 +21,7 @@ const trickyText = fc.string({
 const text = fc.oneof(anyText, trickyText);
 
 describe('the name of a key', () => {
-  it('the name of a key contains the key, the policy, the algorithm and the window', () => {
+  it('the name of a Redis key contains the key, policy, algorithm and window', () => {
     expect(named('perMinute', '100/1m')).toBe('s:{user:42}perMinuteL1m');
     expect(named('p', { limit: 5, window: 90_000, algorithm: 'sliding-counter' })).toBe(
       's:{user:42}pC90s',
@@ -35,7 +35,7 @@ describe('the name of a key', () => {
     expect(named('p', { limit: 5, window: 1, algorithm: 'fixed-window' })).toBe('s:{user:42}pF1ms');
   });
 
-  it('names of different policies, keys and records are different', () => {
+  it('Redis keys of different policies, keys and records have different names', () => {
     const seen = new Map<string, string>();
     const expectUnique = (name: string, what: string): void => {
       // The bytes that Redis receives.
@@ -53,7 +53,7 @@ describe('the name of a key', () => {
     );
   });
 
-  it('the first braces of a name contain the key, which determines the slot', () => {
+  it('all Redis keys of one limited key are in one slot', () => {
     fc.assert(
       fc.property(text, text, (policy, key) => {
         const name = named(policy, '5/1m', key);
@@ -72,7 +72,7 @@ describe('the slot of a key', () => {
     ['123456789', 0x31c3],
     ['foo', 12182],
     ['user1000', 3443],
-  ])('slotOf of {%s} is %i, as in Redis', (tag, slot) => {
+  ])('slotOf returns for {%s} the slot %i, as Redis does', (tag, slot) => {
     expect(slotOf(`prefix{${tag}}rest`)).toBe(slot % 16_384);
   });
 });

@@ -46,7 +46,7 @@ async function setUp(onFailure: FailureAction = 'local') {
   return { store, limiter, remaining };
 }
 
-it('one lost command with eight checks is one failure', async () => {
+it('a lost command with eight checks counts as one failure for the breaker', async () => {
   const { store, limiter } = await setUp('deny');
   // The first call is sent alone, and those that wait for its reply in a second command.
   for (let commands = 2; commands <= 4; commands += 2) {
@@ -60,7 +60,7 @@ it('one lost command with eight checks is one failure', async () => {
   await vi.waitUntil(async () => !(await limiter.check('tokens', 'x')).degraded, soon);
 });
 
-describe('a reservation of 4,000 whose reply is late', () => {
+describe('a call whose reply is late', () => {
   /** Makes a call whose command and reply take 150 ms each. */
   const reserve = async (onFailure: FailureAction) => {
     const redis = await setUp(onFailure);
@@ -76,7 +76,7 @@ describe('a reservation of 4,000 whose reply is late', () => {
 
   for (const onFailure of ['local', 'allow'] as const) {
     it.each(copies)(
-      `a late reservation is settled before its reply (${onFailure}, %s)`,
+      `a call can be settled before its late reply (${onFailure}, receipt as %s)`,
       async (_how, copy) => {
         const { limiter, remaining, receipt } = await reserve(onFailure);
         await limiter.settle(copy(receipt), 100);
@@ -85,7 +85,7 @@ describe('a reservation of 4,000 whose reply is late', () => {
     );
 
     it.each(copies)(
-      `a late reservation is settled after its reply (${onFailure}, %s)`,
+      `a call can be settled after its late reply (${onFailure}, receipt as %s)`,
       async (_how, copy) => {
         const { limiter, remaining, receipt } = await reserve(onFailure);
         await vi.waitUntil(async () => (await remaining()) === 6000, soon);
@@ -97,15 +97,18 @@ describe('a reservation of 4,000 whose reply is late', () => {
       },
     );
 
-    it.each(copies)(`a late reservation is refunded (${onFailure}, %s)`, async (_how, copy) => {
-      const { limiter, remaining, receipt } = await reserve(onFailure);
-      await limiter.refund(copy(receipt));
-      await vi.waitUntil(async () => (await remaining()) === 6000, soon);
-      await vi.waitUntil(async () => (await remaining()) === 10_000, soon);
-    });
+    it.each(copies)(
+      `a call can be refunded before its late reply (${onFailure}, receipt as %s)`,
+      async (_how, copy) => {
+        const { limiter, remaining, receipt } = await reserve(onFailure);
+        await limiter.refund(copy(receipt));
+        await vi.waitUntil(async () => (await remaining()) === 6000, soon);
+        await vi.waitUntil(async () => (await remaining()) === 10_000, soon);
+      },
+    );
   }
 
-  it('a late reservation of a denied caller leaves no charge', async () => {
+  it('a late reply to a call that was denied leaves no charge', async () => {
     const { remaining } = await reserve('deny');
     await vi.waitUntil(async () => (await remaining()) === 6000, soon);
     await vi.waitUntil(async () => (await remaining()) === 10_000, soon);
@@ -113,7 +116,7 @@ describe('a reservation of 4,000 whose reply is late', () => {
 });
 
 it.each(['local', 'deny'] as const)(
-  'an acquire that is aborted while the reply is late leaves no charge (%s)',
+  'an acquire that is aborted before its late reply leaves no charge (onFailure %s)',
   async (onFailure) => {
     const { store, limiter, remaining } = await setUp(onFailure);
     proxy.delay(150);

@@ -37,7 +37,7 @@ const OUTAGE_MS = isFull ? 30_000 : 2000;
 const DEADLINE_MS = 50;
 const soon = { timeout: 60_000, interval: 5 };
 
-it('calls wait for a silent Redis until the deadline, then not at all', async () => {
+it('calls to a silent Redis time out until the breaker opens, and are then not sent', async () => {
   const client = await connect(server.port);
   const store = redisStore(client, { ...silent, onFailure: 'deny', deadlineMs: DEADLINE_MS });
   const limiter = createLimiter({ policies: { p: '1000000/1h' }, store });
@@ -105,7 +105,7 @@ it('calls wait for a silent Redis until the deadline, then not at all', async ()
   client.disconnect();
 });
 
-it('a Redis that restarts without data admits at most twice the limit', async () => {
+it('a Redis restart without data admits at most twice the limit in any window', async () => {
   const client = await connect(server.port);
   const store = redisStore(client, { ...silent, onFailure: 'deny', deadlineMs: DEADLINE_MS });
   const [limit, windowMs] = isFull ? [2000, 5000] : [200, 1500];

@@ -99,7 +99,7 @@ beforeEach(async () => {
 
 describe('errors that end before the retry', () => {
   it.each(PASSING)(
-    '$code: a retry succeeds and no decision is degraded',
+    'if $code ends before the retry, the retry succeeds and no decision is degraded',
     async ({ code, begin, end }) => {
       const { limiter, replies } = setUp({ afterFirst: end });
       await limiter.check('p', 'a', { cost: 2 });
@@ -123,7 +123,7 @@ describe('errors that end before the retry', () => {
 
 describe('errors that last', () => {
   it.each(LASTING)(
-    '$code: the decision is degraded and nothing is charged',
+    'while Redis replies $code, checks are degraded and charge nothing',
     async ({ code, begin, end }) => {
       const { limiter, replies } = setUp();
       const { receipt } = await limiter.check('p', 'a', { cost: 2 });

@@ -45,7 +45,7 @@ describe('the store contract without a failure policy', () => {
 });
 
 describe('ids', () => {
-  it('an id of any length takes at most 100 bytes', async () => {
+  it('an id of 900 characters takes at most 100 bytes in Redis', async () => {
     const prefix = newPrefix();
     const { limiter } = limiterOn(open(prefix), { p: '1000000/1h' });
     for (let call = 0; call < 1000; call++) {
@@ -56,7 +56,7 @@ describe('ids', () => {
     expect(bytes).toBeLessThanOrEqual(100_000);
   });
 
-  it('a limit has at most 10,000 ids, and evicts others beyond that', async () => {
+  it('Redis keeps at most 10,000 ids per limit, and a new id evicts another one', async () => {
     const prefix = newPrefix();
     const { limiter } = limiterOn(open(prefix), { p: '1000000/1h' });
     for (let call = 0; call < 10_400; call += 400) {
@@ -79,7 +79,7 @@ describe('ids', () => {
     expect(await world.client.hlen(`${prefix}{a}pL1h=`)).toBeLessThan(1200);
   });
 
-  it('damaged records fail only their own key and charge nothing', async () => {
+  it('a check with damaged id records is rejected and charges nothing', async () => {
     const prefix = newPrefix();
     const { limiter } = limiterOn(open(prefix), { p: '5/1h', q: '5/1h' });
     await world.client.lpush(`${prefix}{a}qL1h=`, 'x');
@@ -96,7 +96,7 @@ describe('ids', () => {
 });
 
 describe('used receipts', () => {
-  it('a used receipt takes at most 80 bytes', async () => {
+  it('a used receipt takes at most 80 bytes in Redis', async () => {
     const prefix = newPrefix();
     const store = open(prefix);
     for (let made = 0; made < 1000; made++) {
@@ -107,7 +107,7 @@ describe('used receipts', () => {
     expect(bytes).toBeLessThanOrEqual(80_000);
   });
 
-  it('a used receipt counts as used in other stores with the same keys', async () => {
+  it('a receipt counts as used in all stores with the same prefix', async () => {
     const prefix = newPrefix();
     const [one, other] = [open(prefix), open(prefix)];
     const { limiter } = limiterOn(one, { p: '1000000/1h' });
@@ -116,7 +116,7 @@ describe('used receipts', () => {
     expect(await other.adjustOnce('r', [refundAt(START_MS)], START_MS)).toBeUndefined();
   });
 
-  it('the lifetime of a used receipt starts with its charge, not with its use', async () => {
+  it('a used receipt is kept for two windows after the charge, not after its use', async () => {
     const prefix = newPrefix();
     const store = open(prefix);
     const nowMs = START_MS + HOUR_MS;
@@ -129,7 +129,7 @@ describe('used receipts', () => {
     expect(await world.client.hlen(`${prefix}{a}pL1h=`)).toBe(1);
   });
 
-  it('used receipts are not evicted: without room, a receipt counts as used', async () => {
+  it('after 10,000 used receipts, every further receipt counts as used', async () => {
     const prefix = newPrefix();
     const store = open(prefix);
     const { limiter } = limiterOn(store, { p: '1000000/1h' });
@@ -146,7 +146,7 @@ describe('used receipts', () => {
     expect(await world.client.hlen(`${prefix}{a}pL1h=`)).toBe(10_000);
   });
 
-  it('used receipts evict ids if there is no room', async () => {
+  it('a used receipt evicts an id if a limit has 10,000 records', async () => {
     const prefix = newPrefix();
     const store = open(prefix);
     const { limiter } = limiterOn(store, { p: '1000000/1h' });
@@ -163,7 +163,7 @@ describe('receipts with keys on several nodes', () => {
   // One server acts as all nodes. The store sends a command for each slot.
   const both = [refundAt(START_MS, 'a'), refundAt(START_MS, 'b')];
 
-  it('a receipt with keys on two nodes is used once', async () => {
+  it('a receipt with keys on two nodes can be used only once', async () => {
     const prefix = newPrefix();
     const store = open(prefix, world.send, true);
     const { limiter } = limiterOn(store, { p: '1000000/1h' });

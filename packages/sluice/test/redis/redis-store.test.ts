@@ -44,7 +44,7 @@ describe.each(names)('the Redis store, through %s', (name) => {
   }
 
   it.each(VECTORS)(
-    `the Redis store through ${name} decides %s as expected, field by field`,
+    `the Redis store through ${name} decides all cases of %s as expected`,
     async (file, least) => {
       const own = vectorsOf(name, vectorsIn(file));
       expect(own.cases.length).toBeGreaterThanOrEqual(least);
@@ -53,13 +53,13 @@ describe.each(names)('the Redis store, through %s', (name) => {
     },
   );
 
-  it('the client options of the guide cause no warning', () => {
+  it(`${name} with the options of docs/redis.md causes no warning`, () => {
     const warnings: unknown[] = [];
     redisStore(open.client, { onWarning: (warning) => warnings.push(warning) });
     expect(warnings).toEqual([]);
   });
 
-  it('keys that differ in any character have separate counters', async () => {
+  it(`through ${name}, keys that differ in any character have separate counters`, async () => {
     const limiter = createLimiter({ policies: { once: '1/1m' }, store: fresh(open) });
     const keys = [
       ...[
@@ -115,7 +115,7 @@ describe('the Redis store', () => {
     expect(sent).toEqual(['EVALSHA', 'EVAL', 'EVALSHA']);
   });
 
-  it('a check on a foreign value fails without affecting others of its batch', async () => {
+  it('a check of a key with a foreign value fails without affecting its batch', async () => {
     await server.command('LPUSH', 'mixed:{bad}pL1m', 'not ours');
     const store = redisStore(open.client, {
       ...{ prefix: 'mixed:', onFailure: 'throw', deadlineMs: 10_000 },
@@ -131,7 +131,7 @@ describe('the Redis store', () => {
     });
   });
 
-  it('a foreign value under a key is an error, not a decision', async () => {
+  it('a foreign value under a key rejects the check', async () => {
     await server.command('SET', 'junk:{a}pL1m', 'junk');
     await server.command('SET', 'junk:{a}cC1m', '\u0001');
     const policies = {
@@ -144,7 +144,7 @@ describe('the Redis store', () => {
     await expect(limiter.check('c', 'a')).rejects.toMatchObject({ code: 'ERR_STORE_UNAVAILABLE' });
   });
 
-  it('equal policies share counters, and a changed window starts new ones', async () => {
+  it('limiters with equal policies share counters, and a changed window has new ones', async () => {
     const prefix = 'shared:';
     const limiterOf = (window: string) =>
       createLimiter({

@@ -11,18 +11,18 @@ import { newPrefix, silent, useRedis } from './campaign.ts';
 
 const world = useRedis();
 const JOBS = { concurrency: 2, lease: '1m' } as const;
-const NASTY = 'a{b}%/é\ud800:H1m';
+const SPECIAL_KEY = 'a{b}%/é\ud800:H1m';
 
-type Heard = [policy: string, key: string][];
+type Releases = [policy: string, key: string][];
 
 const optionsOf = (prefix: string): RedisStoreOptions => ({
   ...{ ...silent, prefix, onFailure: 'throw', deadlineMs: 10_000 },
 });
 
-/** Waits until `isSo`, at most 10 s. */
-async function until(isSo: () => boolean | Promise<boolean>): Promise<void> {
+/** Waits until `isTrue`, at most 10 s. */
+async function until(isTrue: () => boolean | Promise<boolean>): Promise<void> {
   for (let left = 500; left > 0; left--) {
-    if (await isSo()) return;
+    if (await isTrue()) return;
     await sleep(20);
   }
   throw new Error('Expected a condition to become true within 10 s');
@@ -34,13 +34,16 @@ async function subscribers(): Promise<number> {
   return list.split('\n').filter((line) => line !== '').length;
 }
 
-/** Calls `release` with other holds until `heard` has one more message. */
-async function untilHeard(limiter: Limiter<{ jobs: typeof JOBS }>, heard: Heard): Promise<void> {
-  const before = heard.length;
+/** Calls `release` with other holds until `reported` has one more message. */
+async function untilReported(
+  limiter: Limiter<{ jobs: typeof JOBS }>,
+  reported: Releases,
+): Promise<void> {
+  const before = reported.length;
   await until(async () => {
-    const { receipt } = await limiter.check('jobs', NASTY);
+    const { receipt } = await limiter.check('jobs', SPECIAL_KEY);
     await limiter.release(receipt!);
-    return heard.length > before;
+    return reported.length > before;
   });
 }
 
@@ -56,27 +59,30 @@ describe.each(['ioredis', 'iovalkey', 'node-redis'] as ClientName[])('through %s
     const listening = redisStore(open.client, optionsOf(prefix));
     const other = redisStore(world.send, optionsOf(prefix));
     const limiter = createLimiter({ policies: { jobs: JOBS, w: '5/1m' }, store: other });
-    const heard: Heard = [];
-    const remove = listening.onRelease!((policy, key) => void heard.push([policy, key]));
+    const reported: Releases = [];
+    const remove = listening.onRelease!((policy, key) => void reported.push([policy, key]));
     await until(async () => (await subscribers()) === 1);
-    const [one, two] = [await limiter.check('jobs', NASTY), await limiter.check('jobs', NASTY)];
-    const window = await limiter.check('w', NASTY);
+    const [one, two] = [
+      await limiter.check('jobs', SPECIAL_KEY),
+      await limiter.check('jobs', SPECIAL_KEY),
+    ];
+    const window = await limiter.check('w', SPECIAL_KEY);
     expect(await limiter.release(one.receipt!)).toBe(true);
-    await until(() => heard.length === 1);
-    expect(heard[0]).toEqual(['jobs', NASTY]);
+    await until(() => reported.length === 1);
+    expect(reported[0]).toEqual(['jobs', SPECIAL_KEY]);
     await limiter.refund(two.receipt!);
-    await until(() => heard.length === 2);
+    await until(() => reported.length === 2);
     await limiter.check('jobs', 'b');
     await limiter.reset('jobs', 'b');
-    await until(() => heard.length === 3);
-    expect(heard[2]).toEqual(['jobs', 'b']);
+    await until(() => reported.length === 3);
+    expect(reported[2]).toEqual(['jobs', 'b']);
     // Neither a window, nor a renewal, nor a release without effect is reported.
     await limiter.refund(window.receipt!);
     await limiter.release(one.receipt!);
-    const three = await limiter.check('jobs', NASTY);
+    const three = await limiter.check('jobs', SPECIAL_KEY);
     await limiter.renew(three.receipt!);
     await sleep(50);
-    expect(heard).toHaveLength(3);
+    expect(reported).toHaveLength(3);
     remove();
     await until(async () => (await subscribers()) === 0);
   });
@@ -86,11 +92,11 @@ describe.each(['ioredis', 'iovalkey', 'node-redis'] as ClientName[])('through %s
     const listening = redisStore(open.client, optionsOf(prefix));
     const store = redisStore(world.send, optionsOf(prefix));
     const limiter = createLimiter({ policies: { jobs: JOBS }, store });
-    const heard: Heard = [];
-    listening.onRelease!((policy, key) => void heard.push([policy, key]));
-    await untilHeard(limiter, heard);
+    const reported: Releases = [];
+    listening.onRelease!((policy, key) => void reported.push([policy, key]));
+    await untilReported(limiter, reported);
     await world.server.command('CLIENT', 'KILL', 'TYPE', 'pubsub');
-    await untilHeard(limiter, heard);
+    await untilReported(limiter, reported);
     await listening.close();
     await until(async () => (await subscribers()) === 0);
   });
@@ -111,12 +117,12 @@ describe('releases', () => {
       return () => void calls.push('end');
     };
     const store = redisStore(world.send, { ...optionsOf(prefix), subscribe });
-    const heard: Heard = [];
-    const removes = [1, 2].map(() => store.onRelease!((...limit) => void heard.push(limit)));
+    const reported: Releases = [];
+    const removes = [1, 2].map(() => store.onRelease!((...limit) => void reported.push(limit)));
     publish('{a%007bb}jobs%003dH1m');
     publish('{a}jobsL1m');
     publish('junk');
-    expect(heard).toEqual([
+    expect(reported).toEqual([
       ['jobs=', 'a{b'],
       ['jobs=', 'a{b'],
     ]);
@@ -126,7 +132,7 @@ describe('releases', () => {
     expect(calls).toEqual([`${prefix}released`, 'end']);
   });
 
-  it('errors of `subscribe` and of listeners do not escape', async () => {
+  it('errors of `subscribe` and of release listeners are ignored', async () => {
     const failing = (): never => {
       throw new Error('no');
     };
@@ -139,15 +145,15 @@ describe('releases', () => {
       return failing;
     };
     const store = redisStore(world.send, { ...options, subscribe });
-    const heard: Heard = [];
+    const reported: Releases = [];
     store.onRelease!(failing);
-    store.onRelease!((...limit) => void heard.push(limit));
+    store.onRelease!((...limit) => void reported.push(limit));
     publish('{a}jobsH1m');
-    expect(heard).toEqual([['jobs', 'a']]);
+    expect(reported).toEqual([['jobs', 'a']]);
     await store.close();
   });
 
-  it('a user without the right to publish can release', async () => {
+  it('a Redis user without the right to publish can release a hold', async () => {
     const prefix = newPrefix();
     const rules = ['on', '>x', '~*', 'resetchannels', '+@all'];
     await world.server.command('ACL', 'SETUSER', 'silent', ...rules);
@@ -192,14 +198,14 @@ describe('processes', () => {
     expect(await world.client.keys(`${prefix}*`)).toEqual([]);
   });
 
-  it('a release by another process is reported, and a process that listens can end', async () => {
+  it('a release by another process is reported, and a listening process can exit', async () => {
     const { child, limiter, store } = await start(newPrefix(), '1m', true);
-    const heard: Heard = [];
-    store.onRelease!((...limit) => void heard.push(limit));
+    const reported: Releases = [];
+    store.onRelease!((...limit) => void reported.push(limit));
     await until(async () => (await subscribers()) === 2);
     expect((await limiter.check('jobs', 'a')).allowed).toBe(false);
     child.send('go');
-    await until(() => heard.length > 0);
+    await until(() => reported.length > 0);
     expect((await limiter.check('jobs', 'a')).allowed).toBe(true);
     const [code] = await once(child, 'exit');
     expect(code).toBe(0);
@@ -207,7 +213,7 @@ describe('processes', () => {
   });
 });
 
-describe('a waiter for a hold of another process', () => {
+describe('a waiter for a hold of another limiter', () => {
   const policies = { jobs: { concurrency: 1, lease: '10m' } } as const;
 
   /** Waits for the only slot while another limiter holds it, which then releases it. */
@@ -228,7 +234,7 @@ describe('a waiter for a hold of another process', () => {
     return { isWaiting: wasWaiting, isAllowed: allowed };
   }
 
-  it('is admitted after a notification, long before the lease ends', async () => {
+  it('a waiting acquire is admitted by a notification, long before the lease ends', async () => {
     const prefix = newPrefix();
     const open = [await clients.ioredis(world.server.url), await clients.ioredis(world.server.url)];
     const stores = open.map(({ client }) => redisStore(client as never, optionsOf(prefix)));
@@ -236,7 +242,7 @@ describe('a waiter for a hold of another process', () => {
     for (const each of open) await each.close();
   });
 
-  it('is admitted by polling if the store has no notifications', async () => {
+  it('a waiting acquire is admitted by polling if the store has no notifications', async () => {
     const open = await clients.ioredis(world.server.url);
     const prefix = newPrefix();
     const store = (): Store => {

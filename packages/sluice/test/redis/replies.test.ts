@@ -137,7 +137,7 @@ it('a session without faults sends one command per call and is deterministic', a
 
 describe('commands that Redis did not execute are retried once', () => {
   it.each(NOT_DONE)(
-    '%s at any reply is retried without an effect on the results',
+    'a command rejected with %s is retried once, with the same results',
     async (_kind, fault) => {
       const { results, sent, costs } = await sessionWithoutFaults();
       await Promise.all(
@@ -153,7 +153,7 @@ describe('commands that Redis did not execute are retried once', () => {
 
   // Without NOSCRIPT: after it the store sends the whole script, which is retried once more.
   it.each(NOT_DONE.slice(1))(
-    '%s twice in a row fails one call, which is not executed',
+    'a command rejected twice with %s fails one call and keeps charges consistent',
     async (_kind, fault) => {
       const { sent } = await sessionWithoutFaults();
       await Promise.all(
@@ -198,7 +198,7 @@ describe('commands that Redis did not execute are retried once', () => {
 
 describe('commands that may have been executed are not retried', () => {
   it.each(FINAL)(
-    '%s at any reply fails the call and keeps charges consistent',
+    '%s at any one command fails the call and keeps charges consistent',
     async (kind, fault) => {
       const { sent } = await sessionWithoutFaults();
       const isSlow = isSlowKind(kind);
@@ -218,15 +218,18 @@ describe('commands that may have been executed are not retried', () => {
     },
   );
 
-  it.each(FINAL)('%s from any reply on keeps charges consistent', async (kind, fault) => {
-    const { sent } = await sessionWithoutFaults();
-    const deadlineMs = isSlowKind(kind) ? 40 : LONG_DEADLINE_MS;
-    await Promise.all(
-      upTo(sent).map(async (at) => {
-        const { outcome, prefix } = await sessionWith(fault, at, 1e6, deadlineMs);
-        expect(outcome.degraded + outcome.failed).toBeGreaterThanOrEqual(1);
-        await expectConsistent(outcome, prefix);
-      }),
-    );
-  });
+  it.each(FINAL)(
+    '%s at any command and all later ones keeps charges consistent',
+    async (kind, fault) => {
+      const { sent } = await sessionWithoutFaults();
+      const deadlineMs = isSlowKind(kind) ? 40 : LONG_DEADLINE_MS;
+      await Promise.all(
+        upTo(sent).map(async (at) => {
+          const { outcome, prefix } = await sessionWith(fault, at, 1e6, deadlineMs);
+          expect(outcome.degraded + outcome.failed).toBeGreaterThanOrEqual(1);
+          await expectConsistent(outcome, prefix);
+        }),
+      );
+    },
+  );
 });

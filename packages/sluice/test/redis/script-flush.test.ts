@@ -1,4 +1,4 @@
-/** Redis may delete the script at any time. The store sends it again. */
+/** Redis may delete its scripts at any time. The store sends them again. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, it } from 'vitest';
 import { createLimiter } from '../../src/index.ts';
@@ -18,7 +18,7 @@ const policies = {
   fixed: { limit: 1_000_000, window: '100d', algorithm: 'fixed-window' },
 } as const;
 
-it(`${DECISIONS} decisions are exact while the script is flushed repeatedly`, async () => {
+it(`${DECISIONS} decisions are exact while the scripts are flushed repeatedly`, async () => {
   const flusher = await connect(world.server.port);
   let flushes = 0;
   let isOver = false;

@@ -16,13 +16,13 @@ describe('the embedded scripts', () => {
     expect(readFileSync(new URL('scripts.generated.ts', folder), 'utf8')).toBe(generated());
   });
 
-  it('Redis has each embedded script under its embedded hash', () => {
+  it('the SHA-1 of each embedded script equals its embedded hash', () => {
     for (const { text, sha } of scripts) {
       expect(createHash('sha1').update(text).digest('hex')).toBe(sha);
     }
   });
 
-  it('every Lua file is part of a script, and has a header comment', () => {
+  it('every Lua file is part of an embedded script and has a header comment', () => {
     for (const { name, text } of files) {
       expect(text, name).toMatch(/^-- /);
       const line = text
@@ -35,7 +35,7 @@ describe('the embedded scripts', () => {
     }
   });
 
-  it('the general script and the fast scripts share the steps of every algorithm', () => {
+  it('the general script and the fast scripts include the same shared Lua files', () => {
     const uses = (file: string, part: string) =>
       files.find(({ name }) => name === file)?.text.includes(`-- include shared/${part}\n`);
     for (const name of ['fixed-window', 'sliding-counter', 'token-bucket']) {
@@ -45,13 +45,13 @@ describe('the embedded scripts', () => {
     expect(uses('fast/log.lua', 'log-decide')).toBe(true);
   });
 
-  it('no fast script creates a function', () => {
+  it('no fast script defines a Lua function', () => {
     const { general, ...fast } = SCRIPTS;
     expect(general.text).toMatch(/\bfunction\b/);
     for (const { text } of Object.values(fast)) expect(text).not.toMatch(/\bfunction\b/);
   });
 
-  it('no script converts numbers to text with loss of digits', () => {
+  it('no script converts numbers to text by tostring or cjson, which lose digits', () => {
     for (const { text } of scripts) {
       expect(text).not.toMatch(/tostring\((?!problem|text|formats)/);
       expect(text).not.toMatch(/cjson/);

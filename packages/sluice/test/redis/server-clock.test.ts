@@ -93,39 +93,45 @@ describe.runIf(hasCompiler())('a step of the server clock', () => {
     return createLimiter({ policies, store });
   }
 
-  it('the test sets the clock of the server', async () => {
+  it('the preloaded library shifts the clock of the Redis server', async () => {
     shiftTo(-7_200_000);
     const [seconds] = await server.command<string[]>('TIME');
     shiftTo(0);
     expect(Math.abs(Number(seconds) - (Date.now() / 1000 - 7200))).toBeLessThan(60);
   });
 
-  it.each(ALGORITHMS)('a clock that steps back admits nothing twice: %s', async (algorithm) => {
-    const limiter = open(algorithm);
-    expect((await limiter.check('p', 'a', { cost: 5 })).allowed).toBe(true);
-    // To times before the charge and back, each less than a window apart.
-    for (const windows of [-0.3, -0.97, -0.5, -0.99, 0]) {
-      shiftTo(windows * WINDOW_MS);
-      expect((await limiter.check('p', 'a')).allowed).toBe(false);
-      expect(await server.command<number>('DBSIZE')).toBeGreaterThan(0);
-    }
-  });
-
-  it.each(ALGORITHMS)('a charge after a step back is kept: %s', async (algorithm) => {
-    shiftTo(0);
-    const limiter = open(algorithm);
-    await limiter.check('p', 'a', { cost: 2 });
-    shiftTo(-0.5 * WINDOW_MS);
-    expect((await limiter.check('p', 'a', { cost: 3 })).allowed).toBe(true);
-    shiftTo(0);
-    expect((await limiter.check('p', 'a')).allowed).toBe(false);
-    shiftTo(-0.8 * WINDOW_MS);
-    expect((await limiter.check('p', 'a')).allowed).toBe(false);
-    shiftTo(0);
-  });
+  it.each(ALGORITHMS)(
+    'a step back of the server clock admits nothing twice with %s',
+    async (algorithm) => {
+      const limiter = open(algorithm);
+      expect((await limiter.check('p', 'a', { cost: 5 })).allowed).toBe(true);
+      // To times before the charge and back, each less than a window apart.
+      for (const windows of [-0.3, -0.97, -0.5, -0.99, 0]) {
+        shiftTo(windows * WINDOW_MS);
+        expect((await limiter.check('p', 'a')).allowed).toBe(false);
+        expect(await server.command<number>('DBSIZE')).toBeGreaterThan(0);
+      }
+    },
+  );
 
   it.each(ALGORITHMS)(
-    'a charge that expired while the clock was ahead no longer counts: %s',
+    'a %s charge that is made after a clock step back is kept',
+    async (algorithm) => {
+      shiftTo(0);
+      const limiter = open(algorithm);
+      await limiter.check('p', 'a', { cost: 2 });
+      shiftTo(-0.5 * WINDOW_MS);
+      expect((await limiter.check('p', 'a', { cost: 3 })).allowed).toBe(true);
+      shiftTo(0);
+      expect((await limiter.check('p', 'a')).allowed).toBe(false);
+      shiftTo(-0.8 * WINDOW_MS);
+      expect((await limiter.check('p', 'a')).allowed).toBe(false);
+      shiftTo(0);
+    },
+  );
+
+  it.each(ALGORITHMS)(
+    'a %s charge that expired while the clock was ahead no longer counts',
     async (algorithm) => {
       const limiter = open(algorithm);
       await limiter.check('p', 'a', { cost: 5 });
@@ -159,7 +165,7 @@ describe('a token bucket whose limit is lowered', () => {
     ['a denial', (limiter: ReturnType<typeof open>) => limiter.check('p', 'a', { cost: 3000 })],
     ['a peek', (limiter: ReturnType<typeof open>) => limiter.peek('p', 'a')],
   ])(
-    'a token bucket keeps its key until it is full under the new limit, after %s',
+    'after %s, the key of a bucket with a lowered limit lives until the bucket is full',
     async (_, call) => {
       const prefix = newPrefix();
       await open(prefix, 300_000).check('p', 'a', { cost: 2000 });
@@ -171,7 +177,7 @@ describe('a token bucket whose limit is lowered', () => {
     },
   );
 
-  it('a token bucket has a new TTL even if the charge refills within a millisecond', async () => {
+  it('a charge extends the TTL of a token bucket whose limit was lowered', async () => {
     const prefix = newPrefix();
     await open(prefix, 3_000_000).check('p', 'a', { cost: 2999 });
     await open(prefix, 2000).check('p', 'a');

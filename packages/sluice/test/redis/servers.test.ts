@@ -1,4 +1,4 @@
-/** Tests of the Redis servers that other tests use. */
+/** The helpers that start Redis servers, Sentinel and Cluster for other tests. */
 import { execFileSync, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, mkdtempSync, rmSync } from 'node:fs';
@@ -71,7 +71,7 @@ describe('a standalone server', () => {
   const kept = mkdtempSync(`${tmpdir()}/sluice-kept-`);
   afterAll(() => rmSync(kept, { recursive: true }));
 
-  it('a server replies with text, numbers, null, lists and errors', () =>
+  it('server.command returns text, numbers, null, lists and errors', () =>
     withRedis({}, async (server) => {
       expect(server.url).toBe(`redis://127.0.0.1:${server.port}`);
       expect(await server.command('SET', 'key', 'a\r\nü€')).toBe('OK');
@@ -112,7 +112,7 @@ describe('a standalone server', () => {
       await server.pause();
     }));
 
-  it('a server keeps its data in the `folder` option', async () => {
+  it('a server with the `folder` option keeps its data', async () => {
     const options = { folder: kept, args: ['--appendonly', 'yes', '--appendfsync', 'always'] };
     await withRedis(options, async (server) => {
       await server.command('SET', 'key', 'value');
@@ -139,7 +139,7 @@ describe('a standalone server', () => {
       });
     }));
 
-  it('users have the rights of the access list, and the administrator has all', () =>
+  it('users of the `acl` option have only their rights, and server.command has all', () =>
     withRedis({ acl: ['default off', 'reader on >secret ~a:* +get'] }, async (server) => {
       const reader = { username: 'reader', password: 'secret' };
       const read = (...args: string[]) => command(server.port, args, reader);
@@ -152,7 +152,7 @@ describe('a standalone server', () => {
       expect(await read('GET', 'a:1')).toBeNull();
     }));
 
-  it('the error of a server that cannot start has its output', async () => {
+  it('startRedis rejects with the output of a server that cannot start', async () => {
     await expect(startRedis({ args: ['--maxmemory', 'much'] })).rejects.toThrow(
       /ended with code 1\n[\s\S]*argument must be a memory value/,
     );
@@ -162,7 +162,7 @@ describe('a standalone server', () => {
   });
 
   it.each(['SIGKILL', 'SIGTERM', 'SIGINT', 'exit'] as const)(
-    'a server ends with its parent process and deletes its folder: %s',
+    'if its parent process ends by %s, a server exits and its folder is deleted',
     async (how) => {
       const program = `
         import { startRedis } from '${root}tools/servers/redis.mjs';
@@ -245,7 +245,7 @@ describe('Cluster', () => {
     }
   });
 
-  it('moveSlot moves a slot with its keys, with ASK and TRYAGAIN errors meanwhile', async () => {
+  it('moveSlot moves a slot with its keys, and commands get ASK or TRYAGAIN errors', async () => {
     const slot = await cluster.nodes[0].command<number>('CLUSTER', 'KEYSLOT', '{tag}');
     const from = await cluster.ownerOf(slot);
     const to = (from + 1) % 3;

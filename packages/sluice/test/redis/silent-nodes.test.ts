@@ -33,7 +33,7 @@ describe('a node that sends no reply', () => {
     expect(await send(['GET'], 'responsive')).toBe('OK');
   });
 
-  it('a silent node gets commands again after a reply', async () => {
+  it('a silent node gets commands again after it has replied', async () => {
     const { replies, sent, send } = nodes();
     const first = send(['GET'], 'silent');
     void send(['GET'], 'silent');

@@ -45,7 +45,7 @@ const shapes: [shape: string, clientOf: (reply: () => unknown) => RedisClient][]
 ];
 
 describe.each(shapes)('%s', (shape, clientOf) => {
-  it.each(wrong)(`${shape} that %s counts as a failing store`, async (_what, reply) => {
+  it.each(wrong)(`${shape} that %s degrades calls and opens the breaker`, async (_what, reply) => {
     const store = redisStore(clientOf(reply), { onFailure: 'deny', onWarning: () => {} });
     const limiter = createLimiter({ policies: { p: '5/1m' }, store });
     // The first of two calls is sent at once, the second one after its reply.
@@ -87,7 +87,7 @@ describe('onWarning', () => {
     },
   );
 
-  it('onWarning is not called if INFO fails', async () => {
+  it('if INFO fails, onWarning gets no warning about eviction', async () => {
     const onWarning = vi.fn();
     const call = (name: string): Promise<unknown> =>
       name === 'INFO' ? thrown() : Promise.resolve([Date.now(), 0, 4, 60_000]);
@@ -112,7 +112,7 @@ describe('a client that reports when it has connected', () => {
     }
   }
 
-  it('a client has one listener for all its stores, and none when they are closed', async () => {
+  it('all stores of a client share one listener, which ends with the last store', async () => {
     const client = new Client();
     const warned = vi.spyOn(process, 'emitWarning').mockImplementation(() => {});
     const stores = Array.from({ length: 30 }, () => redisStore(client, { onWarning: () => {} }));
@@ -130,18 +130,21 @@ describe('a client that reports when it has connected', () => {
     warned.mockRestore();
   });
 
-  it.each(['ready', '+node'])('a client that emits %s is probed at once', async (event) => {
-    const client = new Client();
-    const store = redisStore(client, { onFailure: 'deny', onWarning: () => {} });
-    const limiter = createLimiter({ policies: { p: '5/1m' }, store });
-    client.isUp = false;
-    for (let command = 0; command < 5; command++) await limiter.check('p', 'a');
-    expect((await limiter.check('p', 'a')).degraded!.reason).toBe('open');
-    client.isUp = true;
-    expect((await limiter.check('p', 'a')).degraded!.reason).toBe('open');
-    client.emit(event);
-    expect((await limiter.check('p', 'a')).degraded).toBe(undefined);
-    expect(store.breaker).toBe('closed');
-    await store.close();
-  });
+  it.each(['ready', '+node'])(
+    'after a client emits %s, the next call is sent although the breaker is open',
+    async (event) => {
+      const client = new Client();
+      const store = redisStore(client, { onFailure: 'deny', onWarning: () => {} });
+      const limiter = createLimiter({ policies: { p: '5/1m' }, store });
+      client.isUp = false;
+      for (let command = 0; command < 5; command++) await limiter.check('p', 'a');
+      expect((await limiter.check('p', 'a')).degraded!.reason).toBe('open');
+      client.isUp = true;
+      expect((await limiter.check('p', 'a')).degraded!.reason).toBe('open');
+      client.emit(event);
+      expect((await limiter.check('p', 'a')).degraded).toBe(undefined);
+      expect(store.breaker).toBe('closed');
+      await store.close();
+    },
+  );
 });

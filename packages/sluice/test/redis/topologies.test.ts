@@ -60,7 +60,7 @@ describe('on a Cluster', () => {
       it(`on a Cluster through ${name}: ${fact}`, () => run(() => fresh(open)));
     }
 
-    it(`on a Cluster through ${name}, vectors are decided as expected`, async () => {
+    it(`on a Cluster through ${name}, all decision vectors are decided as expected`, async () => {
       const own = vectorsOf(name, vectors);
       expect(own.cases.length).toBeGreaterThanOrEqual(40);
       const report = await runVectors(own, () => fresh(open));
@@ -130,7 +130,7 @@ describe('on a Cluster', () => {
       expect(await limiter.check('p', key)).toMatchObject({ allowed: false });
     });
 
-    it('a log that outgrows the largest string fails and loses no call', async () => {
+    it('a migration rejects a call that outgrows the largest string and loses no call', async () => {
       const { clock, limiter, checkOften } = setUp();
       await checkOften(30);
       await startMigration();
@@ -194,7 +194,7 @@ describe('on a Cluster', () => {
       expect((await limiter.peek('account', 'ada')).remaining).toBe(5);
     });
 
-    it('over several slots, an id is charged once, and decided again if denied', async () => {
+    it('a check over several slots is charged once per id, and repeated if denied', async () => {
       const limiter = limiterOf();
       const both = [address, account];
       const first = await limiter.check(both, { id: 'one' });
@@ -238,7 +238,7 @@ describe('Sentinel', () => {
 });
 
 describe('server settings', () => {
-  it('the store needs only the rights that docs/redis.md lists', async () => {
+  it('the Redis store needs only the rights that docs/redis.md lists', async () => {
     const guide = readFileSync(new URL('../../../../docs/redis.md', import.meta.url), 'utf8');
     const rights = /^ACL SETUSER (limiter on >secret .*)$/m.exec(guide)?.[1];
     const server = await startRedis({ acl: [rights!] });
@@ -265,7 +265,7 @@ describe('server settings', () => {
     }
   });
 
-  it('the store works with a password and TLS', async () => {
+  it('the Redis store works with a password and TLS', async () => {
     const server = await startRedis({ tls: true, password: 'secret' });
     const url = `rediss://:secret@${server.host}:${server.port}`;
     try {
@@ -281,7 +281,7 @@ describe('server settings', () => {
     }
   });
 
-  it('the store warns about a server that evicts keys, and only then', async () => {
+  it('the store warns only about a server that evicts keys', async () => {
     const server = await startRedis({ args: ['--maxmemory', '50mb'] });
     const warningsWith = async (policy: string): Promise<string[]> => {
       await server.command('CONFIG', 'SET', 'maxmemory-policy', policy);

@@ -79,7 +79,7 @@ describe.each(stores)('ids in the %s store', (name, open) => {
     return { limiter, joint, lost, used };
   }
 
-  it(`${CALLS} calls with lost replies are charged once each`, async () => {
+  it(`in the ${name} store, ${CALLS} calls with lost replies are charged once each`, async () => {
     const { limiter, lost, used } = setUp();
     for (let call = 0; call < CALLS; call++) {
       const check = () => limiter.check('many', 'a', { id: `${call}` });
@@ -91,7 +91,7 @@ describe.each(stores)('ids in the %s store', (name, open) => {
     expect(await used('many', 'a')).toBe(CALLS);
   });
 
-  it(`${CALLS} calls with two limits and lost replies are charged once each`, async () => {
+  it(`in the ${name} store, ${CALLS} repeated calls of two limits are charged once`, async () => {
     const { joint, lost, used } = setUp();
     const before = Date.now();
     for (let call = 0; call < CALLS; call++) {
@@ -110,7 +110,7 @@ describe.each(stores)('ids in the %s store', (name, open) => {
     expect(spent).toBeGreaterThanOrEqual(CALLS - gained);
   });
 
-  it('a repeated call gets the first decision, regardless of later calls', async () => {
+  it(`in the ${name} store, a call repeated under its id gets the first decision`, async () => {
     const { limiter, joint } = setUp();
     const check = () => limiter.check('many', 'a', { id: 'x', cost: 3 });
     const first = [await check(), await joint('b', 'y')];
@@ -121,7 +121,7 @@ describe.each(stores)('ids in the %s store', (name, open) => {
     expect(copyOf(again)).toEqual(copyOf(first));
   });
 
-  it('a repeated call can be refunded', async () => {
+  it(`in the ${name} store, the receipt of a repeated call refunds the first charge`, async () => {
     const { limiter, lost, used } = setUp();
     const check = () => limiter.check('many', 'a', { id: 'x', cost: 3 });
     await lost(check);
@@ -130,7 +130,7 @@ describe.each(stores)('ids in the %s store', (name, open) => {
     expect(await used('many', 'a')).toBe(0);
   });
 
-  it('concurrent calls under one id are charged once', async () => {
+  it(`in the ${name} store, concurrent calls under one id are charged once`, async () => {
     const { limiter, joint, used } = setUp();
     const calls = Array.from({ length: 100 }, () => limiter.check('many', 'a', { id: 'x' }));
     const [first, ...others] = (await Promise.all(calls)).map(copyOf);
@@ -139,7 +139,7 @@ describe.each(stores)('ids in the %s store', (name, open) => {
     expect([await used('many', 'a'), await used('many', 'b')]).toEqual([1, 2]);
   });
 
-  it('a denied call under an id is decided again', async () => {
+  it(`in the ${name} store, a denied call repeated under its id is decided again`, async () => {
     const { limiter, used } = setUp();
     const { receipt } = await limiter.check('few', 'a', { cost: 2 });
     const check = () => limiter.check('few', 'a', { id: 'x', cost: 2 });
@@ -151,7 +151,7 @@ describe.each(stores)('ids in the %s store', (name, open) => {
     expect(await used('few', 'a')).toBe(2);
   });
 
-  it('a denied call with two limits under an id is decided again', async () => {
+  it(`in the ${name} store, a denied call of two limits is decided again if repeated`, async () => {
     const { limiter, used } = setUp();
     const { receipt } = await limiter.check('few', 'a', { cost: 3 });
     const limits = [
@@ -165,7 +165,7 @@ describe.each(stores)('ids in the %s store', (name, open) => {
     expect([await used('many', 'a'), await used('few', 'a')]).toEqual([1, 1]);
   });
 
-  it('equal ids of different keys and policies do not collide', async () => {
+  it(`in the ${name} store, equal ids of different keys and policies do not collide`, async () => {
     const { limiter, used } = setUp();
     const keys = ['a', 'b', 'a=x', 'a:x', 'a%', '{a}', 'a}', '\ud800', '\ud801'];
     const ids = ['x', 'y', '=x', 'x:', ':', '%', '%003a', '{x}', '\ud800', '\ud801', 'l1h'];
@@ -178,7 +178,7 @@ describe.each(stores)('ids in the %s store', (name, open) => {
     for (const key of keys) expect(await used('many', key)).toBe(ids.length);
   });
 
-  it('an id expires after one window', async () => {
+  it(`in the ${name} store, an id expires after one window`, async () => {
     const { limiter } = setUp();
     const check = () => limiter.check('brief', 'a', { id: 'x' });
     const first = await check();
@@ -192,7 +192,7 @@ describe.each(stores)('ids in the %s store', (name, open) => {
   });
 });
 
-it('in Redis, the records of a call expire after its longest window', async () => {
+it('in Redis, the id records of a check expire after the longest window of the check', async () => {
   const prefix = newPrefix();
   const store = redisStore(world.send, { prefix, onFailure: 'throw', deadlineMs: 10_000 });
   const limiter = createLimiter({ policies, store });
@@ -262,7 +262,7 @@ describe('id records in Redis', () => {
       { policy: 'q', key: 'a' },
     ] as const;
 
-  it('an id is kept if other calls have the same id', async () => {
+  it('different calls with the same id do not replace the first decision', async () => {
     const { limiter, limiterOf } = setUp();
     const first = await limiter.check('p', 'a', { id: 'x' });
     await limiter.check('p', 'a', { id: 'x', cost: 2 });
@@ -272,12 +272,15 @@ describe('id records in Redis', () => {
     expect(copyOf(await limiter.check('p', 'a', { id: 'x' }))).toEqual(copyOf(first));
   });
 
-  it.each(['p', 'q'] as const)('a reset of %s deletes its ids', async (policy) => {
-    const { limiter } = setUp();
-    await limiter.check(joint(3), { id: 'x' });
-    await limiter.reset(policy, 'a');
-    await limiter.check(joint(3), { id: 'x' });
-    const used = await Promise.all([limiter.inspect('p', 'a'), limiter.inspect('q', 'a')]);
-    expect(used.map((state) => state!.used)).toEqual(policy === 'p' ? [3, 2] : [6, 1]);
-  });
+  it.each(['p', 'q'] as const)(
+    'after a reset of policy %s, a check repeated under its id is charged again',
+    async (policy) => {
+      const { limiter } = setUp();
+      await limiter.check(joint(3), { id: 'x' });
+      await limiter.reset(policy, 'a');
+      await limiter.check(joint(3), { id: 'x' });
+      const used = await Promise.all([limiter.inspect('p', 'a'), limiter.inspect('q', 'a')]);
+      expect(used.map((state) => state!.used)).toEqual(policy === 'p' ? [3, 2] : [6, 1]);
+    },
+  );
 });
