@@ -56,7 +56,7 @@ describe.each([
     expect(log).toEqual([['waiter', 5000, false]]);
   });
 
-  it('a waiter with no time to wait is denied at once', async () => {
+  it('a waiter with maxWaitMs: 0 is denied at once', async () => {
     const { limiter } = setUp(open());
     await limiter.check('jobs', 'a');
     const { allowed, retryAfterMs } = await limiter.acquire('jobs', 'a', { maxWaitMs: 0 });
@@ -114,7 +114,7 @@ describe.each([
     expect(await second).toMatchObject({ allowed: false, retryAfterMs: 58_000 });
   });
 
-  it('a refund and a reset admit a waiter', async () => {
+  it('a refund and a reset of a hold admit the next waiter', async () => {
     const { limiter, clock, log, note } = setUp(open());
     const { receipt } = await limiter.check('jobs', 'a');
     const first = note('first', limiter.acquire('jobs', 'a'));
@@ -131,7 +131,7 @@ describe.each([
     ]);
   });
 
-  it('a window limit of the same check still denies at once if it is certain', async () => {
+  it('acquire denies at once if a window limit of the check exceeds maxWaitMs', async () => {
     const { limiter } = setUp(open());
     await limiter.check('jobs', 'a');
     await limiter.check('rate', 'a');
@@ -143,7 +143,7 @@ describe.each([
     expect(denied).toMatchObject({ allowed: false, retryAfterMs: 60_000 });
   });
 
-  it('a waiter for both limits is admitted when the window and the hold allow it', async () => {
+  it('a waiter for a window and a concurrency limit is admitted when both have room', async () => {
     const { clock, limiter, log, note } = setUp(open());
     const { receipt } = await limiter.check('jobs', 'a');
     await limiter.check('rate', 'a');
@@ -161,7 +161,7 @@ describe.each([
     expect((await limiter.inspect('jobs', 'a'))?.holds).toMatchObject([{ label: 'job 1' }]);
   });
 
-  it('an aborted waiter holds nothing', async () => {
+  it('an aborted waiter takes no hold', async () => {
     const { limiter, clock } = setUp(open());
     const { receipt } = await limiter.check('jobs', 'a');
     const abort = new AbortController();

@@ -14,7 +14,7 @@ describe.each([
   ['an asynchronous store', promisesOnly],
 ])('a waiter due exactly at maxWaitMs, on %s', (_, open) => {
   it.each([1, 2, 7, 100])(
-    'a waiter due exactly at maxWaitMs is admitted, as are all %d of that millisecond',
+    'all %d waiters whose turn comes exactly at maxWaitMs are admitted',
     async (count) => {
       const clock = new ManualClock(START_MS);
       const policies = { p: { limit: count, window: 1000 } };
@@ -48,7 +48,7 @@ describe.each([
     expect((await Promise.all(waiting)).map(({ allowed }) => allowed)).toEqual([true, true, true]);
   });
 
-  it('a waiter due at its deadline is denied if the others use all capacity', async () => {
+  it('a waiter due at its deadline is denied if another waiter uses all capacity', async () => {
     const clock = new ManualClock(START_MS);
     // A counter's estimate does not count the others, so the last one is kept until its deadline.
     const policies = { p: { limit: 2, window: 1000, algorithm: 'sliding-counter' } } as const;
@@ -72,7 +72,7 @@ describe('a waiter due exactly at maxWaitMs, on the system clock', () => {
     vi.useRealTimers();
   });
 
-  it('a waiter is admitted at its deadline if its timer was set before the first one', async () => {
+  it('a waiter is admitted at its deadline if the first waiter set its timer later', async () => {
     vi.useFakeTimers({ now: START_MS, toFake: ['setTimeout', 'clearTimeout', 'Date'] });
     const limiter = createLimiter({ policies: { p: '2/1s' } });
     const first = await limiter.check('p', 'a', { cost: 2 });
@@ -84,7 +84,7 @@ describe('a waiter due exactly at maxWaitMs, on the system clock', () => {
     expect((await Promise.all(waiting)).map(({ allowed }) => allowed)).toEqual([true, true]);
   });
 
-  it('a waiter is admitted at its deadline if the clock advances while it arrives', async () => {
+  it('a waiter is admitted at its deadline if the clock advances during acquire', async () => {
     const inner = new ManualClock(START_MS);
     let passing = 0;
     const clock: Clock = {

@@ -30,7 +30,7 @@ it.each(
     { algorithm, limit: 20, window: 200, lagMs: 1, least: 0.33 },
   ]),
 )(
-  'each of two processes gets at least $least of $algorithm $limit/$window ms, one $lagMs ms late',
+  'a process with timers $lagMs ms late gets at least $least of $algorithm $limit/$window ms',
   async ({ algorithm, limit, window, lagMs, least }) => {
     const clock = new ManualClock(1_745_000_100_000);
     const inner = memoryStore();

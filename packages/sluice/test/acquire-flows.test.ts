@@ -45,7 +45,7 @@ describe.each([
   ['a store in memory', () => undefined],
   ['an asynchronous store', promisesOnly],
 ])('flows on %s', (_, open) => {
-  it('a flow with 10,000 waiters does not delay nine flows with 10', async () => {
+  it('a flow with 10,000 waiters does not delay nine flows with 10 waiters each', async () => {
     const { limiter, served, job } = setUp(open());
     const small = Array.from({ length: 9 }, (_each, at) => `small ${at}`);
     const jobs = [
@@ -60,7 +60,7 @@ describe.each([
     await Promise.allSettled(jobs);
   });
 
-  it('weights of 1 and 3 give shares of 1 to 3', async () => {
+  it('flows with weights of 1 and 3 get shares of 1 to 3', async () => {
     const { served, job } = setUp(open());
     const jobs = Array.from({ length: 300 }, () => [job('light', 1), job('heavy', 3)]).flat();
     await Promise.all(jobs);
@@ -92,7 +92,7 @@ describe.each([
     expect(served).toEqual(Array.from({ length: 50 }, (_each, at) => at));
   });
 
-  it('an idle flow saves up no share', async () => {
+  it('a flow gets no additional share for the time in which it was idle', async () => {
     const { served, job } = setUp(open());
     const jobs = Array.from({ length: 50 }, () => job('busy'));
     const late = job('busy').then(() =>
@@ -103,7 +103,7 @@ describe.each([
     expect(Math.abs(countOf(served.slice(from, from + 20), 'late') - 10)).toBeLessThanOrEqual(1);
   });
 
-  it('an abort rejects a call inside a group, and the others are served', async () => {
+  it('an abort rejects the waiting calls of a flow, and other calls are served', async () => {
     const { served, job, limiter } = setUp(open());
     const controller = new AbortController();
     const { signal } = controller;
@@ -118,7 +118,7 @@ describe.each([
     expect(served.sort()).toEqual(['y', 'z']);
   });
 
-  it('a call inside a group is denied at its deadline', async () => {
+  it('a waiting call of a flow is denied at its deadline', async () => {
     const { clock, limiter } = setUp(open());
     const held = await limiter.acquire('slots', 'a', { flow: 'x' });
     const waiting = limiter.acquire('slots', 'a', { flow: 'x' });
@@ -132,7 +132,7 @@ describe.each([
     expect(await later).toMatchObject({ allowed: true });
   });
 
-  it('a call that may not wait is denied at once', async () => {
+  it('a call of a flow with maxWaitMs: 0 is denied at once', async () => {
     const { limiter } = setUp(open());
     await limiter.acquire('slots', 'a', { flow: 'x' });
     const waiting = limiter.acquire('slots', 'a', { flow: 'x' });
@@ -142,7 +142,7 @@ describe.each([
     await limiter.close();
   });
 
-  it('close rejects the calls inside a group', async () => {
+  it('close rejects the waiting calls of all flows', async () => {
     const { limiter } = setUp(open());
     await limiter.acquire('slots', 'a', { flow: 'x' });
     const waiting = Array.from({ length: 300 }, (_each, at) =>
@@ -153,7 +153,7 @@ describe.each([
     for (const error of await errors) expect(error).toMatchObject({ code: 'ERR_CLOSED' });
   });
 
-  it('a group and a call without a flow take turns', async () => {
+  it('calls with a flow and calls without one take turns', async () => {
     const { limiter, served, job } = setUp(open());
     const jobs = Array.from({ length: 20 }, () => job('flow'));
     const plain = limiter.run('slots', 'a', () => void served.push('plain'));
@@ -161,7 +161,7 @@ describe.each([
     expect(served.indexOf('plain')).toBeLessThanOrEqual(2);
   });
 
-  it('flows share a window limit too', async () => {
+  it('flows also take turns at a window limit', async () => {
     const { clock, limiter } = setUp(open());
     const served: string[] = [];
     const call = (flow: string) =>
@@ -184,7 +184,7 @@ describe('options of flows', () => {
     [{ flow: 'x', weight: 0 }],
     [{ flow: 'x', weight: 1001 }],
     [{ flow: 'x', weight: 1.5 }],
-  ])('%j is rejected', async (options) => {
+  ])('acquire rejects the flow options %j', async (options) => {
     const { limiter } = setUp();
     const call = limiter.acquire('slots', 'a', options as never);
     expect(await errorOf(call)).toMatchObject({ code: 'ERR_INVALID_OPTION' });
@@ -196,7 +196,7 @@ describe('options of flows', () => {
     expect(await errorOf(call)).toMatchObject({ code: 'ERR_INVALID_OPTION' });
   });
 
-  it('an invalid wait is rejected inside a group', async () => {
+  it('acquire rejects an invalid maxWaitMs of a call with a flow', async () => {
     const { limiter } = setUp();
     await limiter.acquire('slots', 'a', { flow: 'x' });
     const waiting = limiter.acquire('slots', 'a', { flow: 'x' });

@@ -103,7 +103,7 @@ describe.each([
   ['an asynchronous store', promisesOnly],
 ])('acquire on %s', (_, open) => {
   it.each(ALGORITHMS)(
-    '%s: acquire has the same outcomes at the same times as the reference model',
+    'acquire of a %s limit has the outcomes and times of the reference model',
     async (algorithm) => {
       await fc.assert(
         fc.asyncProperty(fc.array(step, { maxLength: 25 }), (steps) =>

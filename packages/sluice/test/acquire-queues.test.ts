@@ -3,40 +3,40 @@ import { describe, expect, it } from 'vitest';
 import { KeyQueue, LinkedList, type QueueNode, ShardedMap } from '../src/acquire/key-queue.ts';
 
 describe('KeyQueue', () => {
-  it('demandAt sums the cost of a waiter and of all waiters before it, also after removals', () => {
+  it('demandAt returns the cost of a waiter and all earlier ones, also after removals', () => {
     const operation = fc.record({
       cost: fc.integer({ min: 1, max: 5 }),
       leave: fc.option(fc.nat(60)),
     });
     fc.assert(
       fc.property(fc.array(operation, { maxLength: 150 }), (operations) => {
-        const lane = new KeyQueue<number>();
+        const queue = new KeyQueue<number>();
         const places: QueueNode<number>[] = [];
         for (const [at, { cost, leave }] of operations.entries()) {
-          places.push(lane.add(at, cost));
+          places.push(queue.add(at, cost));
           const left = leave === null ? undefined : places[leave];
           if (left) {
-            lane.remove(left);
+            queue.remove(left);
             places.splice(places.indexOf(left), 1);
           }
           let demand = 0;
           for (const place of places) {
             demand += place.cost;
-            expect(lane.demandAt(place)).toBe(demand);
+            expect(queue.demandAt(place)).toBe(demand);
           }
-          expect([lane.first, lane.last]).toEqual([places[0], places.at(-1)]);
+          expect([queue.first, queue.last]).toEqual([places[0], places.at(-1)]);
         }
       }),
     );
   });
 
-  it('a waiter references O(log n) sums, regardless of the number of removed waiters', () => {
-    const lane = new KeyQueue<number>();
-    const patient = lane.add(0, 1);
-    let last = lane.add(1, 1);
+  it('a waiter references few sums, regardless of the number of removed waiters', () => {
+    const queue = new KeyQueue<number>();
+    const patient = queue.add(0, 1);
+    let last = queue.add(1, 1);
     for (let at = 2; at < 100_000; at++) {
-      const next = lane.add(at, 1);
-      lane.remove(last);
+      const next = queue.add(at, 1);
+      queue.remove(last);
       last = next;
     }
     const reached = new Set<unknown>();
@@ -48,7 +48,7 @@ describe('KeyQueue', () => {
     };
     for (const place of [patient, last]) visit(place.sum);
     expect(reached.size).toBeLessThan(17 * 17);
-    expect(lane.demandAt(last)).toBe(2);
+    expect(queue.demandAt(last)).toBe(2);
     expect([patient.after, last.before]).toEqual([last, patient]);
   });
 });

@@ -46,7 +46,7 @@ const outcomes = async (waiting: readonly Promise<{ allowed: boolean }>[]) =>
   );
 
 describe('a signal that many waiters share', () => {
-  it('a shared signal has one listener, and none without waiters', async () => {
+  it('a signal that many waiters share has one listener, and none without waiters', async () => {
     const { clock, limiter, signal } = setUp();
     const warned = vi.fn();
     process.on('warning', warned);
@@ -76,22 +76,25 @@ describe('a signal that many waiters share', () => {
   it.each([
     ['a synchronous store', memoryStore],
     ['an asynchronous store', promisesOnly],
-  ])('an abort removes all its waiters before the next check, on %s', async (_, open) => {
-    const store = open();
-    const { limiter, decisions, stop, signal } = setUp(store);
-    await limiter.acquire('one', 'a');
-    const waiting = Array.from({ length: 5 }, () => limiter.acquire('one', 'a', { signal }));
-    const other = limiter.acquire('one', 'a');
-    await turn();
-    expect(decisions).toEqual([true, false]);
-    stop.abort('over');
-    expect(await outcomes(waiting)).toEqual(Array(5).fill('over'));
-    await turn();
-    // One check, for the waiter without the signal.
-    expect(decisions).toEqual([true, false, false]);
-    await limiter.reset('one', 'a');
-    expect(await outcomes([other])).toEqual([true]);
-  });
+  ])(
+    'an abort removes all waiters with the signal before the next check, on %s',
+    async (_, open) => {
+      const store = open();
+      const { limiter, decisions, stop, signal } = setUp(store);
+      await limiter.acquire('one', 'a');
+      const waiting = Array.from({ length: 5 }, () => limiter.acquire('one', 'a', { signal }));
+      const other = limiter.acquire('one', 'a');
+      await turn();
+      expect(decisions).toEqual([true, false]);
+      stop.abort('over');
+      expect(await outcomes(waiting)).toEqual(Array(5).fill('over'));
+      await turn();
+      // One check, for the waiter without the signal.
+      expect(decisions).toEqual([true, false, false]);
+      await limiter.reset('one', 'a');
+      expect(await outcomes([other])).toEqual([true]);
+    },
+  );
 });
 
 describe('a signal that is not an AbortSignal', () => {

@@ -204,7 +204,7 @@ describe.each([
     await limiter.close();
   });
 
-  it('refund, settle and reset wake the first waiter', async () => {
+  it('settle and reset wake the first waiter', async () => {
     const { clock, limiter, log, note } = setUp(open());
     const first = await limiter.check('three', 'a', { cost: 3 });
     if (!first.allowed) throw new Error('expected to be admitted');
@@ -234,7 +234,7 @@ describe('acquire', () => {
     expect((await limiter.peek('one', 'a')).remaining).toBe(1);
   });
 
-  it('a refund while the store decides retries the waiter', async () => {
+  it('after a refund during the decision of the store, a denied waiter checks again', async () => {
     const { limiter, log, note } = setUp(promisesOnly());
     const first = await limiter.check('one', 'a');
     if (!first.allowed) throw new Error('expected to be admitted');
@@ -257,7 +257,7 @@ describe('acquire', () => {
     ]);
   });
 
-  it('aborting a waiter in the middle causes no store call for the first', async () => {
+  it('aborting the waiters behind the first one causes no store call', async () => {
     const store = memoryStore();
     const { limiter } = setUp(store);
     await limiter.check('one', 'a');
@@ -324,7 +324,7 @@ describe('acquire', () => {
   });
 
   it.each(ALGORITHMS)(
-    '%s: no waiter is denied that would have been admitted in time',
+    'acquire of a %s limit denies no waiter that would be admitted in time',
     async (algorithm) => {
       // Runs the same queue twice: waiters denied by the bound are too late without it as well.
       const run = async (costs: readonly number[], used: number, maxWaitMs: number) => {
@@ -362,7 +362,7 @@ describe('acquire', () => {
     },
   );
 
-  it('a waiter that has left does not delay the next one', async () => {
+  it('a waiter that was denied does not delay later waiters', async () => {
     const clock = new ManualClock(START_MS);
     const limiter = createLimiter({ policies: { p: '1/1s' }, clock });
     await limiter.acquire('p', 'a');

@@ -49,7 +49,7 @@ describe('blocks', () => {
     expect(limiter.checkSync('login', 'a')).toMatchObject({ allowed: true, remaining: 1 });
   });
 
-  it('the wait is the longer one of the block and the window', () => {
+  it('retryAfterMs is the longer one of the block and the window', () => {
     const { limiter } = setUp({ limit: 2, window: 10_000, block: 1000 });
     limiter.checkSync('login', 'a', { cost: 2 });
     expect(limiter.checkSync('login', 'a')).toMatchObject({
@@ -74,7 +74,7 @@ describe('blocks', () => {
   it.each([
     [60_000, 10_000],
     [60_001, 5000],
-  ])('%i ms after a block the next one lasts %i ms', (pauseMs, expectedMs) => {
+  ])('a block that starts %i ms after the previous block lasts %i ms', (pauseMs, expectedMs) => {
     const { clock, limiter } = setUp(login);
     limiter.checkSync('login', 'a', { cost: 2 });
     limiter.checkSync('login', 'a');
@@ -83,7 +83,7 @@ describe('blocks', () => {
     expect(limiter.checkSync('login', 'a').retryAfterMs).toBe(expectedMs);
   });
 
-  it('a fifty-fold block after a thousand blocks is still the maximum', () => {
+  it('after 1,000 blocks with a factor of 50, a block has the maximum duration', () => {
     const { clock, limiter } = setUp({
       limit: 1,
       window: 1,
@@ -111,7 +111,7 @@ describe('blocks', () => {
     });
   });
 
-  it('only a limit that did not fit by itself is blocked', () => {
+  it('a denied check of several limits blocks only the limit that denied', () => {
     const { limiter } = setUp(login);
     const both = [
       { policy: 'login', key: 'a' },
@@ -145,7 +145,7 @@ describe('blocks', () => {
     expect(limiter.peekSync(limits)).not.toHaveProperty('blockedUntilMs');
   });
 
-  it('reset ends the block and the next one is the first', () => {
+  it('reset ends a block, and the next block has the initial duration', () => {
     const { limiter } = setUp(login);
     limiter.checkSync('login', 'a', { cost: 2 });
     limiter.checkSync('login', 'a');
@@ -155,7 +155,7 @@ describe('blocks', () => {
     expect(limiter.checkSync('login', 'a').retryAfterMs).toBe(5000);
   });
 
-  it('a refund during a block does not end it', () => {
+  it('a refund does not end a block', () => {
     const { limiter } = setUp(login);
     const { receipt } = limiter.checkSync('login', 'a', { cost: 2 });
     limiter.checkSync('login', 'a');
@@ -163,7 +163,7 @@ describe('blocks', () => {
     expect(limiter.checkSync('login', 'a')).toMatchObject({ retryAfterMs: 5000, remaining: 0 });
   });
 
-  it('inspect shows a block also if nothing else of the key counts', () => {
+  it('inspect returns the block of a key whose charges have expired', () => {
     const { clock, limiter } = setUp(login);
     limiter.checkSync('login', 'a', { cost: 2 });
     limiter.checkSync('login', 'a');
@@ -187,7 +187,7 @@ describe('blocks', () => {
     expect(limiter.inspectSync('login', 'a')).toBeUndefined();
   });
 
-  it('a decision with a block survives JSON', () => {
+  it('a decision keeps blockedUntilMs in JSON', () => {
     const { limiter } = setUp(login);
     limiter.checkSync('login', 'a', { cost: 2 });
     const denied = limiter.checkSync('login', 'a');
@@ -209,7 +209,7 @@ describe('blocks', () => {
     expect(limiter.checkSync('login', 'a').allowed).toBe(true);
   });
 
-  it('a block of a clock that was far ahead is dropped', () => {
+  it('a block that started while the clock was a day ahead is dropped', () => {
     const { clock, limiter } = setUp(login);
     clock.set(START_MS + 86_400_000);
     limiter.checkSync('login', 'a', { cost: 2 });
@@ -219,7 +219,7 @@ describe('blocks', () => {
     expect(limiter.checkSync('login', 'a').retryAfterMs).toBe(5000);
   });
 
-  it('a policy that gets or changes its block keeps its counters', () => {
+  it('adding or changing the block of a policy keeps the counters', () => {
     const store = memoryStore();
     const clock = new ManualClock(START_MS);
     const open = (block?: number) => {
@@ -257,7 +257,7 @@ describe('limiter.block and limiter.unblock', () => {
     expect(limiter.checkSync('login', 'a').retryAfterMs).toBe(10_000);
   });
 
-  it('unblock ends the block, leaves the window and restarts the number of blocks', () => {
+  it('unblock ends a block, keeps the charges and resets the number of blocks', () => {
     const { clock, limiter } = setUp(login);
     limiter.checkSync('login', 'a', { cost: 2 });
     limiter.checkSync('login', 'a');
@@ -268,7 +268,7 @@ describe('limiter.block and limiter.unblock', () => {
     expect(limiter.checkSync('login', 'a').retryAfterMs).toBe(5000);
   });
 
-  it('asynchronous methods block and unblock', async () => {
+  it('block and unblock work on an asynchronous store', async () => {
     const clock = new ManualClock(START_MS);
     const store = promisesOnly(memoryStore());
     const limiter = createLimiter({ policies: { login }, store, clock });
@@ -293,7 +293,7 @@ describe('limiter.block and limiter.unblock', () => {
     expect([allowed, retryAfterMs]).toEqual([false, 5000]);
   });
 
-  it('block and unblock reject a policy without the option', async () => {
+  it('block and unblock reject a policy without the option `block`', async () => {
     const { limiter } = setUp(login);
     const error = expect.objectContaining({ code: 'ERR_INVALID_BLOCK' });
     expect(() => limiter.blockSync('other', 'a', '1m')).toThrow(error);

@@ -108,7 +108,7 @@ describe('ManualClock', () => {
     expect(woken.map(([name]) => name)).toEqual(['a', 'c']);
   });
 
-  it('set fires no timers, back or forward', () => {
+  it('ManualClock.set fires no timers, back or forward', () => {
     const { clock, woken, sleep } = clockAt(1_000);
     sleep('a', 10);
     clock.set(500);
@@ -117,7 +117,7 @@ describe('ManualClock', () => {
     expect([clock.now(), woken]).toEqual([2_000, []]);
   });
 
-  it('timers follow the clock after set', () => {
+  it('after ManualClock.set, timers fire by the new time', () => {
     const { clock, woken, sleep } = clockAt(1_000);
     sleep('a', 10);
     clock.set(500);
@@ -157,7 +157,7 @@ describe('systemClock', () => {
   });
 
   it.each([1, 1_000, 2 ** 31 - 1, 2 ** 31, 60 * DAY_MS, 400 * DAY_MS])(
-    'systemClock fires once, after %d ms and not before',
+    'a systemClock timer fires once, after %d ms and not before',
     (delayMs) => {
       const wake = vi.fn();
       systemClock.schedule(delayMs, wake);
@@ -203,7 +203,7 @@ describe('systemClock', () => {
     expect(wake).not.toHaveBeenCalled();
   });
 
-  it('systemClock does not fire early if its timer fires early', () => {
+  it('a systemClock timer does not fire early if setTimeout fires early', () => {
     const wake = vi.fn();
     systemClock.schedule(1_000, wake);
     vi.setSystemTime(START_MS - 1);
@@ -236,7 +236,7 @@ describe('systemClock', () => {
     expect(wake).toHaveBeenCalledTimes(1);
   });
 
-  it('systemClock fires at the latest with its timer if the clock was set forward', () => {
+  it('systemClock fires after the delay at the latest if the clock was set forward', () => {
     const wake = vi.fn();
     systemClock.schedule(10_000, wake);
     vi.setSystemTime(START_MS + DAY_MS);

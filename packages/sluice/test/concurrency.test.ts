@@ -72,7 +72,7 @@ describe('release', () => {
     expect(limiter.peekSync('perSecond', 'a').remaining).toBe(3);
   });
 
-  it('a receipt survives JSON', () => {
+  it('a receipt with a hold can be used after JSON serialization', () => {
     const { limiter } = setUp();
     const receipt = copyOf(receiptOf(limiter.checkSync(BOTH)));
     expect(limiter.renewSync(receipt)).toBe(true);
@@ -92,7 +92,7 @@ describe('release', () => {
     expect(limiter.peekSync('jobs', 'b').remaining).toBe(1);
   });
 
-  it('a receipt with several holds is released if all of them still counted', () => {
+  it('release of several holds returns false if one of the holds has ended', () => {
     const { limiter } = setUp();
     const receipt = receiptOf(
       limiter.checkSync([
@@ -105,7 +105,7 @@ describe('release', () => {
     expect(limiter.peekSync('jobs', 'a').remaining).toBe(2);
   });
 
-  it('asynchronous methods release and renew', async () => {
+  it('release and renew work on an asynchronous store', async () => {
     const store = promisesOnly(memoryStore());
     const limiter = createLimiter({ policies: { jobs }, store, clock: new ManualClock(START_MS) });
     const receipt = receiptOf(await limiter.check('jobs', 'a'));
@@ -140,7 +140,7 @@ describe('renew', () => {
     expect(limiter.peekSync('jobs', 'a')).toMatchObject({ remaining: 2, resetAfterMs: 0 });
   });
 
-  it('a hold is renewed also if the limit has been lowered', () => {
+  it('renew keeps a hold that exceeds a lowered limit', () => {
     let most = 4;
     const clock = new ManualClock(START_MS);
     const policies = { p: { concurrency: () => most, lease: 1000 } };
@@ -162,7 +162,7 @@ describe('refund and settle', () => {
     expect(limiter.peekSync(BOTH.map(({ policy, key }) => ({ policy, key }))).resetAfterMs).toBe(0);
   });
 
-  it('settle changes the window charges only', () => {
+  it('settle changes the window charges and not the hold', () => {
     const { limiter } = setUp();
     const receipt = receiptOf(limiter.checkSync(BOTH));
     expect(limiter.settleSync(receipt, 4)).toBe(2);
@@ -170,7 +170,7 @@ describe('refund and settle', () => {
     expect(limiter.peekSync('perSecond', 'a').remaining).toBe(1);
   });
 
-  it('settle with an array takes one cost per limit and ignores that of the hold', () => {
+  it('settle with an array takes one cost per limit and ignores the cost of the hold', () => {
     const { limiter } = setUp();
     const receipt = receiptOf(limiter.checkSync(BOTH));
     expect(limiter.settleSync(receipt, [0, 1])).toBe(-1);
@@ -186,7 +186,7 @@ describe('refund and settle', () => {
     expect(limiter.peekSync('perSecond', 'a').remaining).toBe(4);
   });
 
-  it('a failed refund after settle does not allow a second refund of the windows', async () => {
+  it('a refund that is retried after settle refunds no window charges', async () => {
     const inner = memoryStore();
     let isDown = false;
     const store = {
@@ -253,7 +253,7 @@ describe('decisions of concurrency limits', () => {
     expect(fences).toEqual([...new Set(fences)].sort((a, b) => a - b));
   });
 
-  it('a call repeated under its id takes one hold and has the fence of the first', () => {
+  it('a call repeated under its id takes one hold and has the fence of the first call', () => {
     const { clock, limiter } = setUp();
     const first = limiter.checkSync('jobs', 'a', { id: 'x', label: 'job 1' });
     clock.advance(10);
@@ -284,7 +284,7 @@ describe('decisions of concurrency limits', () => {
     expect(limiter.checkSync('jobs', 'a').allowed).toBe(true);
   });
 
-  it('holds of a clock that was far ahead are dropped', () => {
+  it('holds that were taken while the clock was a day ahead are dropped', () => {
     const { clock, limiter } = setUp();
     clock.set(START_MS + 86_400_000);
     const ahead = receiptOf(limiter.checkSync('jobs', 'a', { cost: 2 }));
@@ -294,7 +294,7 @@ describe('decisions of concurrency limits', () => {
     expect(limiter.peekSync('jobs', 'a').remaining).toBe(0);
   });
 
-  it('inspect returns the holds that count, with labels, those that expire first', () => {
+  it('inspect returns the current holds with labels, sorted by expiry', () => {
     const { clock, limiter } = setUp();
     const first = limiter.checkSync('jobs', 'a', { label: 'job 7' });
     clock.advance(100);
@@ -365,14 +365,17 @@ describe('misuse of concurrency limits', () => {
     await expect(limiter.release({ charges: [] })).rejects.toThrow(error);
   });
 
-  it.each([-1, 1.5, '5', Number.NaN, {}])('a fence of %s is rejected', (fence) => {
-    const { limiter } = setUp();
-    const [charge] = receiptOf(limiter.checkSync('jobs', 'a')).charges;
-    const receipt = { charges: [{ ...charge, fence: fence as number }] };
-    expect(() => limiter.releaseSync(receipt)).toThrow(code('ERR_INVALID_RECEIPT'));
-  });
+  it.each([-1, 1.5, '5', Number.NaN, {}])(
+    'release rejects a receipt with the fence %s',
+    (fence) => {
+      const { limiter } = setUp();
+      const [charge] = receiptOf(limiter.checkSync('jobs', 'a')).charges;
+      const receipt = { charges: [{ ...charge, fence: fence as number }] };
+      expect(() => limiter.releaseSync(receipt)).toThrow(code('ERR_INVALID_RECEIPT'));
+    },
+  );
 
-  it.each([5, '', 'x'.repeat(64)])('the label %j is accepted only if it is short text', (label) => {
+  it.each([5, '', 'x'.repeat(64)])('the label %j is accepted only if it is text', (label) => {
     const { limiter } = setUp();
     const check = () => limiter.checkSync('jobs', 'a', { label: label as string });
     if (typeof label === 'string') expect(check().allowed).toBe(true);
@@ -387,7 +390,7 @@ describe('misuse of concurrency limits', () => {
     expect(limiter.inspectSync('jobs', 'a')).toBeUndefined();
   });
 
-  it('a store without the feature is rejected when the limiter is created', () => {
+  it('createLimiter rejects policies with features that the store does not support', () => {
     const { features: _, ...store } = promisesOnly(memoryStore());
     const unsupported = code('ERR_UNSUPPORTED_POLICY');
     expect(() => createLimiter({ policies: { jobs }, store })).toThrow(unsupported);

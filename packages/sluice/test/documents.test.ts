@@ -79,7 +79,7 @@ function blocksOf(page: string): Block[] {
 describe.each(pages)('%s', (page) => {
   const blocks = blocksOf(page);
 
-  it(`${page} has only blocks that a test runs or loads`, () => {
+  it(`${page} has only code blocks that a test runs or loads`, () => {
     // packed.test.ts runs the `js` block. The tests of the server load the `yaml` blocks and send
     // the `http` block.
     const tested = [
@@ -97,7 +97,7 @@ describe.each(pages)('%s', (page) => {
 
   for (const [place, { language, text }] of blocks.entries()) {
     if (language !== 'ts') continue;
-    it(`${page} shows the output of its block ${place}`, async () => {
+    it(`${page} shows the output of code block ${place}`, async () => {
       const expected = blocks[place + 1];
       expect(expected?.language).toBe('text');
       const file = `${folder}/${page.replaceAll(/\W/g, '-')}-${place}.ts`;

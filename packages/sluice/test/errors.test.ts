@@ -38,7 +38,7 @@ describe('docs/errors.md', () => {
     expect(rows).toEqual([...table, ...warningTable]);
   });
 
-  it('docs/errors.md has no other rows', () => {
+  it('the tables of docs/errors.md have no rows except the codes of the sources', () => {
     const lines = page.split('\n').filter((line) => line.startsWith('|'));
     const head = ['| code | meaning |', '|---|---|'];
     expect(lines.slice(0, 2)).toEqual(head);

@@ -325,7 +325,7 @@ describe('sluice/llm', () => {
 
 describe('adapters', () => {
   test.each(['express', 'fastify', 'fetch', 'hono', 'koa', 'node'])(
-    'sluice/%s exports its adapter',
+    'sluice/%s exports rateLimit',
     async (name) => {
       const adapter = (await import(`../src/adapters/${name}.ts`)) as object;
       expect(namesOf(adapter).filter((each) => each === 'rateLimit')).toEqual(['rateLimit']);

@@ -229,7 +229,7 @@ describe('invalid calls', () => {
     });
 
     it.each(NOT_TIMES)(
-      'a clock that returns %s is rejected, and no receipt is used',
+      'if the clock returns %s, calls are rejected and no receipt is used',
       async (time) => {
         let nowMs: unknown = START_MS;
         const clock = { now: () => nowMs as number, schedule: () => () => {} };
@@ -291,7 +291,7 @@ describe('invalid calls', () => {
       expect(await limiter.refund(receipt)).toBe(3);
     });
 
-    it('a forged receipt without a charge changes nothing', async () => {
+    it('a forged receipt of a charge that was never made changes nothing', async () => {
       const { limiter, state } = await setUp(openStore());
       const before = await state();
       for (const change of [{ key: 'new' }, { atMs: START_MS - 1 }, { policy: 'q' }]) {

@@ -99,7 +99,7 @@ describe('joinKey', () => {
 describe('a key in parts', () => {
   const limiter = createLimiter({ policies: { p: '1/1s' }, clock: new ManualClock(1_000) });
 
-  it('a key in parts equals its parts joined', () => {
+  it('a key given as parts equals the joined key', () => {
     expect(limiter.checkSync('p', ['tenant:1', 'user']).key).toBe(joinKey('tenant:1', 'user'));
     expect(limiter.checkSync('p', joinKey('tenant:1', 'user')).allowed).toBe(false);
     expect(limiter.checkSync('p', ['tenant', '1:user']).allowed).toBe(true);
@@ -113,7 +113,7 @@ describe('a key in parts', () => {
     expect(() => limiter.checkSync('p', [':'.repeat(513)])).toThrow(`${message}1`);
   });
 
-  it('an empty list of parts is rejected', () => {
+  it('a key without parts and a key of one empty part are rejected', () => {
     const message = 'Expected the key to be a string of 1 to 1024 characters, got an array of ';
     expect(() => limiter.checkSync('p', [])).toThrow(`${message}0`);
     expect(() => limiter.checkSync('p', [''])).toThrow(`${message}1`);
@@ -134,7 +134,7 @@ describe('a plain key', () => {
     oneOf(`a${long('')}`, `Ā${long('')}`, `ā${long('')}`, 'k'.repeat(256), 'k'.repeat(512)),
   ].flat();
 
-  it('a plain key of any characters has its own counter', async () => {
+  it('keys of any characters have separate counters', async () => {
     const limiter = createLimiter({ policies: { p: '1/1s' }, clock: new ManualClock(1_000) });
     for (const key of keys) {
       const decision = limiter.checkSync('p', key);

@@ -20,7 +20,7 @@ function setUp() {
 }
 
 describe('a decision', () => {
-  it('a decision of one limit has all its fields', async () => {
+  it('a decision of one limit has all documented fields', async () => {
     const { limiter } = setUp();
     const decision = await limiter.check('perSecond', 'a');
     expect(JSON.parse(JSON.stringify(decision))).toEqual({
@@ -79,7 +79,7 @@ describe('a decision', () => {
     });
   });
 
-  it('a decision of equal limits names the first', () => {
+  it('if several limits are equally restrictive, a decision names the first', () => {
     const { limiter } = setUp();
     const limits = [
       { policy: 'perSecond', key: 'b' },
@@ -99,14 +99,14 @@ describe('a decision', () => {
 });
 
 describe('costs', () => {
-  it('an operation has the cost named in the policy', () => {
+  it('an operation is charged the cost that the policy lists', () => {
     const { limiter } = setUp();
     expect(limiter.checkSync('quota', 'job', { operation: 'search' }).remaining).toBe(400);
     expect(limiter.checkSync('quota', 'job', { operation: 'list' }).remaining).toBe(399);
     expect(limiter.peekSync('quota', 'job', { operation: 'search' }).allowed).toBe(true);
   });
 
-  it('a limit by key applies per tenant', () => {
+  it('a limit function determines the limit of each key at every check', () => {
     const plans = new Map([['big', 5]]);
     const limiter = createLimiter({
       policies: { p: { limit: (key) => plans.get(key) ?? 1, window: '1m' } },
@@ -153,7 +153,7 @@ it('retryAfterMs of a token bucket is exact after its limit changed', () => {
 });
 
 describe('receipts', () => {
-  it('a receipt can be used again if the store did not apply it', async () => {
+  it('a receipt can be used again if the store failed', async () => {
     const adjust = vi
       .fn()
       .mockRejectedValueOnce(new Error('store is down'))
@@ -166,7 +166,7 @@ describe('receipts', () => {
     expect(await limiter.refund(decision.receipt)).toBe(1);
   });
 
-  it('a receipt works once, also after JSON', async () => {
+  it('a receipt can be used only once, also after JSON serialization', async () => {
     const { limiter } = setUp();
     const decision = limiter.checkSync('perMinute', 'a', { cost: 4 });
     if (!decision.allowed) throw new Error('expected to be admitted');
@@ -177,7 +177,7 @@ describe('receipts', () => {
     expect(limiter.peekSync('perMinute', 'a').remaining).toBe(7);
   });
 
-  it('a receipt of several limits settles at one cost or at one per limit', () => {
+  it('a receipt of several limits can be settled to one cost per limit, or refunded', () => {
     const { limiter } = setUp();
     const limits = [
       { policy: 'perMinute', key: 'a', cost: 4 },
@@ -203,7 +203,7 @@ describe('receipts', () => {
     expect(limiter.peekSync('perSecond', 'a').remaining).toBe(1);
   });
 
-  it('a receipt works once in each limiter on a store', async () => {
+  it('each of two limiters on one store can use a receipt once', async () => {
     const store = memoryStore();
     const clock = new ManualClock(START_MS);
     const [one, other] = [0, 1].map(() => createLimiter({ policies: { p: '9/1s' }, store, clock }));
@@ -213,7 +213,7 @@ describe('receipts', () => {
     expect([other.refundSync(receipt!), other.refundSync(receipt!)]).toEqual([3, 0]);
   });
 
-  it('a refund does not free the id of its call', async () => {
+  it('after a refund, a call repeated under its id is not charged again', async () => {
     const { limiter } = setUp();
     const call = () => limiter.check('perMinute', 'a', { cost: 3, id: 'order-7' });
     const { receipt } = await call();
@@ -235,7 +235,7 @@ describe('receipts', () => {
 });
 
 describe('onDecision', () => {
-  it('onDecision reports decisions and not peeks until it is removed', async () => {
+  it('onDecision reports decisions and not peeks until the listener is removed', async () => {
     const { limiter } = setUp();
     const seen: boolean[] = [];
     const stop = limiter.onDecision(({ allowed }) => seen.push(allowed));
@@ -288,7 +288,7 @@ describe('onDecision', () => {
     ]);
   });
 
-  it('onDecision reports from the next check on', () => {
+  it('a listener that is added after some checks is called for each later check', () => {
     const { limiter } = setUp();
     limiter.checkSync('perMinute', 'a');
     limiter.checkSync('perMinute', 'a');
@@ -303,7 +303,7 @@ describe('onDecision', () => {
     expect(listener).toHaveBeenCalledTimes(2);
   });
 
-  it('a listener that was added twice can be removed once', () => {
+  it('a listener that was added twice and removed once is called once per decision', () => {
     const { limiter } = setUp();
     const listener = vi.fn();
     const stop = limiter.onDecision(listener);
@@ -323,7 +323,7 @@ describe('onDecision', () => {
     ['throws an object without a text', () => fail(Object.create(null)), 'undefined'],
   ];
 
-  it.each(throwing)('a listener that %s is reported once', async (_how, listener, message) => {
+  it.each(throwing)('a listener that %s causes one warning', async (_how, listener, message) => {
     const { limiter } = setUp();
     const warned = vi.spyOn(process, 'emitWarning').mockImplementation(() => {});
     const second = vi.fn();
@@ -344,7 +344,7 @@ describe('time', () => {
     vi.useRealTimers();
   });
 
-  it("the system clock follows a test's fake timers", () => {
+  it('a limiter without the option `clock` follows fake timers', () => {
     vi.useFakeTimers({ now: START_MS });
     const limiter = createLimiter({ policies: { p: '1/1s' } });
     expect(limiter.checkSync('p', 'a').allowed).toBe(true);
@@ -379,7 +379,7 @@ describe('time', () => {
   });
 });
 
-it('two limiters with equal policies on one store share counters', () => {
+it('limiters on one store share counters if policy name and window are equal', () => {
   const store = memoryStore();
   const clock = new ManualClock(START_MS);
   const before = createLimiter({ policies: { p: '5/1m' }, store, clock });

@@ -158,7 +158,7 @@ describe('valid concurrency limits and blocks', () => {
       { for: '1m', max: '1m', forget: 0 },
       { maxMs: 60_000, forgetMs: 0 },
     ],
-  ])('the block %j has its defaults', (block, expected) => {
+  ])('the block %j gets the documented defaults', (block, expected) => {
     expect(policyOf({ limit: 1, window: 1, block }).block).toMatchObject(expected);
   });
 });
@@ -256,7 +256,7 @@ const shown = (input: unknown): string =>
   inspect(input, { breakLength: Number.POSITIVE_INFINITY, depth: 3 });
 
 describe('invalid policies', () => {
-  it.each(inputs)('%s is thrown for %o', (code, input) => {
+  it.each(inputs)('definePolicy and createLimiter throw %s for %o', (code, input) => {
     const error = errorOf(() => policyOf(input));
     expect(error.code).toBe(code);
     const thrown = errorOf(() => createLimiter({ policies: { p: input as PolicyInput } }));

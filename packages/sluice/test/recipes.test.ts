@@ -37,7 +37,7 @@ describe('examples/nextjs', () => {
   const request = (headers: Record<string, string> = {}, method = 'GET') =>
     new Request('https://example.com/api/hello', { method, headers });
 
-  it('the route handler limits each address, for all methods together', async () => {
+  it('examples/nextjs: the route handler limits each address, for all methods', async () => {
     const { GET, POST } = await load('nextjs/app/api/hello/route.js');
     const from = { 'x-real-ip': '203.0.113.7' };
     let place = 0;
@@ -53,14 +53,14 @@ describe('examples/nextjs', () => {
     expect((await GET(request({ 'x-real-ip': '203.0.113.8' }))).status).toBe(200);
   });
 
-  it('requests without the address share one limit', async () => {
+  it('examples/nextjs: requests without an address share one limit', async () => {
     const emit = vi.spyOn(process, 'emitWarning').mockImplementation(() => {});
     const { GET } = await load('nextjs/app/api/hello/route.js');
     expect(await six(() => GET(request()))).toEqual(FIVE_THEN_DENIED);
     emit.mockRestore();
   });
 
-  it('the proxy continues with rate-limit headers, then responds 429 itself', async () => {
+  it('examples/nextjs: the proxy adds rate-limit headers, then responds 429 itself', async () => {
     const { proxy, config } = await load('nextjs/proxy.js');
     expect(config.matcher).toBe('/api/:path*');
     const call = (): Promise<Response> => proxy(request({ 'x-real-ip': '203.0.113.7' }));
@@ -74,7 +74,7 @@ describe('examples/nextjs', () => {
 });
 
 describe('examples/sveltekit', () => {
-  it('the hook limits each client address', async () => {
+  it('examples/sveltekit: the hook limits each client address', async () => {
     const { handle } = await load('sveltekit/src/hooks.server.js');
     const resolve = async () => new Response('page');
     const visit = (address: string): Promise<Response> => {
@@ -102,7 +102,7 @@ describe('examples/aws-lambda', () => {
     },
   });
 
-  it('the function limits by verified user, else by source address', async () => {
+  it('examples/aws-lambda: the function limits by verified user or source address', async () => {
     const { handler } = await load('aws-lambda/handler.mjs');
     const call = async (...args: Parameters<typeof event>) => {
       const { statusCode, headers, body } = await handler(event(...args));
@@ -121,13 +121,13 @@ describe('examples/cloudflare-workers', () => {
   const request = (address: string) =>
     new Request('https://example.com/', { headers: { 'cf-connecting-ip': address } });
 
-  it('the worker limits each address', async () => {
+  it('examples/cloudflare-workers: the worker limits each address', async () => {
     const { default: worker } = await load('cloudflare-workers/worker.js');
     expect(await six(() => worker.fetch(request('203.0.113.7'), {}, {}))).toEqual(FIVE_THEN_DENIED);
     expect((await worker.fetch(request('203.0.113.8'), {}, {})).status).toBe(200);
   });
 
-  it('isolates share the limit through Redis over HTTP', async () => {
+  it('examples/cloudflare-workers: isolates share the limit through Redis over HTTP', async () => {
     const redis = await startRedis();
     const client = new Redis(redis.url);
     const overHttp = createServer(async (incoming, response) => {

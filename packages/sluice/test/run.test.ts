@@ -159,7 +159,7 @@ describe.each([
     expect(await held()).toBe(0);
   });
 
-  it('the signal aborts with ERR_LEASE_LOST if a renewal finds the hold gone', async () => {
+  it('the signal of run aborts with ERR_LEASE_LOST if the hold no longer exists', async () => {
     const { clock, limiter } = setUp(open());
     const run = start((work) => limiter.run('slots', 'a', work));
     await settle();
@@ -191,7 +191,7 @@ describe.each([
     }
   });
 
-  it('a pause longer than the lease aborts the signal before the next admission', async () => {
+  it('after a pause longer than the lease, run aborts before the next admission', async () => {
     const { clock, limiter } = setUp(open());
     const paused = start((work) => limiter.run('slots', 'a', work));
     await settle();
@@ -208,7 +208,7 @@ describe.each([
     await paused.done;
   });
 
-  it('the lease ends for its holder before it ends in the store', async () => {
+  it('the signal of run aborts before the lease ends in the store', async () => {
     const { clock, limiter, held } = setUp(open());
     const run = start((work) => limiter.run('slots', 'a', work));
     await settle();
@@ -221,7 +221,7 @@ describe.each([
     await run.done;
   });
 
-  it('an aborted signal option aborts the signal, and the hold is released once', async () => {
+  it('an abort of the `signal` option reaches the function, and the hold is released', async () => {
     const { limiter, held } = setUp(open());
     const controller = new AbortController();
     const { signal } = controller;
@@ -235,7 +235,7 @@ describe.each([
     expect(await held()).toBe(0);
   });
 
-  it('after an abort the hold is not renewed, so it ends with its lease', async () => {
+  it('after an abort, run does not renew the hold, which ends with the lease', async () => {
     const { clock, limiter, held } = setUp(open());
     const controller = new AbortController();
     const run = start((work) => limiter.run('slots', 'a', { signal: controller.signal }, work));
@@ -247,7 +247,7 @@ describe.each([
     await run.done;
   });
 
-  it('an abort during the wait rejects, and the function is not called', async () => {
+  it('run rejects if it is aborted while it waits, and does not call the function', async () => {
     const { limiter, held } = setUp(open());
     const first = start((work) => limiter.run('slots', 'a', { cost: 2 }, work));
     const controller = new AbortController();
@@ -318,7 +318,7 @@ describe.each([
 });
 
 describe('run on a store that fails', () => {
-  it('a failed renewal is sent again, and the run continues', async () => {
+  it('run sends a failed renewal again and continues', async () => {
     const { store, state } = failing();
     const { clock, limiter } = setUp(store);
     const run = start((work) => limiter.run('slots', 'a', work));
@@ -333,7 +333,7 @@ describe('run on a store that fails', () => {
     await run.done;
   });
 
-  it('the signal aborts when the lease has ended and no renewal succeeded', async () => {
+  it('the signal of run aborts when the lease ends if no renewal succeeded', async () => {
     const { store, state } = failing();
     const { clock, limiter } = setUp(store);
     const run = start((work) => limiter.run('slots', 'a', work));
@@ -347,7 +347,7 @@ describe('run on a store that fails', () => {
     expect(await run.done).toMatchObject({ value: 'x' });
   });
 
-  it('run releases once, and resolves although the release fails', async () => {
+  it('run sends one release, and resolves although the release fails', async () => {
     const { store, state } = failing();
     const { limiter } = setUp(store);
     state.isDown = true;
@@ -355,7 +355,7 @@ describe('run on a store that fails', () => {
     expect(state.sent).toEqual(['release']);
   });
 
-  it('an admission that arrives after its lease rejects with ERR_LEASE_LOST', async () => {
+  it('run rejects with ERR_LEASE_LOST if the admission arrives after the lease end', async () => {
     const store = promisesOnly();
     const clock = new ManualClock(START_MS);
     const decide: Store['decide'] = async (checks, nowMs) => {
@@ -372,7 +372,7 @@ describe('run on a store that fails', () => {
 });
 
 describe('many runs', () => {
-  it('thousands of runs are renewed in slices of the event loop', async () => {
+  it('1,000 concurrent runs are all renewed and released', async () => {
     const clock = new ManualClock(START_MS);
     const many = { slots: { concurrency: 5000, lease: LEASE_MS } } as const;
     const limiter = createLimiter({ policies: many, clock });

@@ -78,7 +78,7 @@ describe('import rules', () => {
     ['testing/a.ts', "import { a } from '../index.ts';", 'testing/ may not import index.ts'],
     ['limiter.ts', "import '../test/a.ts';", 'limiter.ts may not import ../test/a.ts'],
     ['new.ts', '', 'has no row in the table of import rules'],
-  ])('%s may not contain %s', (path, text, message) => {
+  ])('import rules reject in %s: %s', (path, text, message) => {
     expect(foundIn('import rules', path, text)).toEqual([`${SRC + path}:1: ${message}`]);
   });
 
@@ -112,7 +112,7 @@ describe('import rules', () => {
     ],
     ['testing/a.ts', "import { a } from './b.ts'; import { b } from '../limiter.ts';"],
     ['clock.ts', "// import { a } from './limiter.ts';"],
-  ])('%s may contain %s', (path, text) => {
+  ])('import rules accept in %s: %s', (path, text) => {
     expect(foundIn('import rules', path, text)).toEqual([]);
   });
 });
@@ -339,12 +339,12 @@ describe('the tree in ARCHITECTURE.md', () => {
       'ARCHITECTURE.md': ['# A', '', '```tree', ...lines, '```', 'docs/none.md'].join('\n'),
     });
 
-  test('the tree that the tool prints is accepted', () => {
+  test('the tree that tidy.mjs prints is accepted', () => {
     expect(realTree(Object.entries(files).map(([path, text]) => ({ path, text })))).toEqual(tree);
     expect(foundWith(tree)).toEqual([]);
   });
 
-  test('the tree may have descriptions and additional files', () => {
+  test('the tree in ARCHITECTURE.md may have descriptions and additional files', () => {
     expect(foundWith(tree.map((line) => `${line}    what it is for`))).toEqual([]);
     expect(foundWith([...tree, '      a.ts', 'README.md  first'])).toEqual([]);
   });
@@ -365,7 +365,7 @@ describe('the tree in ARCHITECTURE.md', () => {
     },
   );
 
-  test('a missing tree is reported', () => {
+  test('a missing tree in ARCHITECTURE.md is reported', () => {
     expect(found('the tree is the real one', files)).toEqual([
       'ARCHITECTURE.md:1: has no block that starts with ```tree',
     ]);

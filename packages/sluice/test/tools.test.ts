@@ -16,7 +16,7 @@ function run(tool: string, ...parameters: string[]) {
 }
 
 describe('conformance', () => {
-  it('conformance passes on the vectors and prints their number', () => {
+  it('conformance passes on the vectors and prints the number of cases', () => {
     const { status, stdout } = run('conformance.mjs', '--store', 'memory', vectors);
     expect({ status, stdout }).toEqual({ status: 0, stdout: '160 passed, 0 failed\n' });
   });

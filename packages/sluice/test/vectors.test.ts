@@ -6,7 +6,7 @@ import { parseVectors, runVectors, type VectorFile } from '../src/testing/index.
 const text = readFileSync(new URL('vectors/decisions.json', import.meta.url), 'utf8');
 
 describe('vectors', () => {
-  it('the memory store decides all vectors as expected, field by field', async () => {
+  it('the memory store decides all vectors of decisions.json as expected', async () => {
     const report = await runVectors(parseVectors(text), () => memoryStore());
     expect(report).toEqual({ passed: 160, failed: 0, differences: [] });
   });
@@ -20,7 +20,7 @@ describe('vectors', () => {
     expect(report).toEqual({ passed, failed: 0, differences: [] });
   });
 
-  it.each(['released', 'renewed'])('a wrong `%s` is reported', async (field) => {
+  it.each(['released', 'renewed'])('runVectors reports a wrong `%s`', async (field) => {
     const file = readFileSync(new URL('vectors/concurrency.json', import.meta.url), 'utf8');
     const cases = JSON.parse(file.replace(`"${field}":true`, `"${field}":false`)).cases;
     const vectors = parseVectors(JSON.stringify({ version: 2, cases }));
@@ -33,7 +33,7 @@ describe('vectors', () => {
   });
 
   it.each(['allowed', 'remaining', 'retryAfterMs', 'resetAfterMs'] as const)(
-    'a wrong `%s` is reported with its case and step',
+    'runVectors reports a wrong `%s` with the case and step',
     async (field) => {
       const file = JSON.parse(text) as VectorFile;
       const wrong = structuredClone(file.cases[0]) as unknown as {
@@ -91,7 +91,7 @@ describe('vectors', () => {
       'Expected `expect` in step 0 of case 0 (x)',
     ],
     ['not json', 'JSON'],
-  ])('runVectors rejects %s', (file, message) => {
+  ])('parseVectors rejects %s', (file, message) => {
     expect(() => parseVectors(file)).toThrow(message);
   });
 });

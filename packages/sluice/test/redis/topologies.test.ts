@@ -130,7 +130,7 @@ describe('on a Cluster', () => {
       expect(await limiter.check('p', key)).toMatchObject({ allowed: false });
     });
 
-    it('a migration rejects a call that outgrows the largest string and loses no call', async () => {
+    it('a log that outgrows the largest string in a migration loses no call', async () => {
       const { clock, limiter, checkOften } = setUp();
       await checkOften(30);
       await startMigration();
