@@ -1,4 +1,4 @@
-/** Functions among the options that return promises, throw or reject, and free requests. */
+/** Option functions that return promises, throw or reject, and requests of cost 0. */
 import { createServer } from 'node:http';
 import express from 'express';
 import { Hono } from 'hono';
@@ -121,7 +121,7 @@ describe('functions that fail', () => {
     },
   );
 
-  it('node: an error in `onError` is answered with 500', async () => {
+  it('node: an error in `onError` results in a 500 response', async () => {
     for (const onError of [failing, async () => failing()]) {
       const server = createServer(nodeLimit({ ...ONE, skip: failing, onError })(() => {}));
       await withServer(server, async (address) => {
@@ -194,7 +194,7 @@ describe('fetch handlers without a response', () => {
   /** As Bun calls a handler: with the server as the second argument. */
   const bun = { requestIP: () => ({ address: '192.0.2.1' }) };
 
-  it('a handler that upgraded to a WebSocket returns undefined, and is charged', async () => {
+  it('fetch: a request that a handler upgraded to a WebSocket is charged', async () => {
     const outcomes: unknown[] = [];
     const options = {
       limit: 1,
@@ -216,7 +216,7 @@ describe('onFailure: throw', () => {
       { onFailure: 'throw' },
     );
 
-  it('fetch responds with 503 and problem details', async () => {
+  it('fetch: with onFailure: throw, a failing store results in 503 problem details', async () => {
     const limited = fetchLimit({ ...ONE, store: store() })(() => new Response('hello'));
     const response = await limited(new Request(url));
     expect(response.status).toBe(503);
@@ -224,7 +224,7 @@ describe('onFailure: throw', () => {
     expect(await response.json()).toMatchObject({ title: 'Temporary Reduced Capacity' });
   });
 
-  it('Hono responds with 503 without an error handler, and passes the error to one', async () => {
+  it('Hono: a store error results in 503, or is passed to the app.onError handler', async () => {
     const app = new Hono();
     app.use(honoLimit({ ...ONE, store: store() }));
     expect((await app.request('/')).status).toBe(503);
@@ -232,7 +232,7 @@ describe('onFailure: throw', () => {
     expect(await (await app.request('/')).text()).toBe('ERR_STORE_UNAVAILABLE');
   });
 
-  it('a cost above the limit is 413 in fetch and Hono', async () => {
+  it('fetch and Hono respond 413 if the cost is above the limit', async () => {
     const limited = fetchLimit({ ...ONE, cost: () => 2 })(() => new Response('hello'));
     expect((await limited(new Request(url))).status).toBe(413);
     const app = new Hono();
@@ -240,7 +240,7 @@ describe('onFailure: throw', () => {
     expect((await app.request('/')).status).toBe(413);
   });
 
-  it('an error of the handler is not a response of the limiter', async () => {
+  it('fetch: an error of the handler rejects and does not become a response', async () => {
     const limited = fetchLimit(ONE)(() => {
       throw new Error('mine');
     });
@@ -265,12 +265,12 @@ describe('free requests', () => {
     expect(shown(await limited(sent(0)))).toEqual([200, '"default";r=0;t=3600', null]);
   });
 
-  it('a constant cost of 0 never denies', async () => {
+  it('fetch: with the option cost: 0, no request is denied', async () => {
     const limited = fetchLimit({ ...ONE, cost: 0 })(() => new Response('hello'));
     for (let call = 0; call < 3; call++) expect((await limited(sent(0))).status).toBe(200);
   });
 
-  it('a request that is free in one limit is charged by the others', async () => {
+  it('a request with cost 0 in one limit is charged by the other limits', async () => {
     const limited = fetchLimit({
       limits: [
         { name: 'work', limit: 5, window: '1h', key: () => 'a', cost: costs },
@@ -290,13 +290,13 @@ describe('free requests', () => {
     ]);
   });
 
-  it('a free request passes past the limit, and `settle` does not charge it', async () => {
+  it('a request of cost 0 passes above the limit, and `settle` does not charge it', async () => {
     const settle = () => 9;
     const limited = fetchLimit({ ...ONE, cost: costs, settle })(() => new Response('hello'));
     for (const cost of [0, 1, 0, 0]) expect((await limited(sent(cost))).status).toBe(200);
   });
 
-  it('a free request passes if the store fails', async () => {
+  it('a request of cost 0 passes if the store fails', async () => {
     const fail = (): Promise<never> => Promise.reject(new Error('down'));
     const store = { decide: fail, adjust: fail, reset: fail, close: async () => {} };
     const options = { ...ONE, cost: costs, store, onFailure: 'deny' } as const;

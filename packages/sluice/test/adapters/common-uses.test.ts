@@ -24,7 +24,7 @@ function appWith(...middlewares: readonly Middleware[]): express.Express {
 const from = (address: string) => ({ headers: { 'x-forwarded-for': address } });
 
 describe('trust proxy of Express', () => {
-  it('Express: limits by the address that trust proxy determines', async () => {
+  it('Express: the limiter counts by the address that trust proxy determines', async () => {
     const app = express().set('trust proxy', 1);
     app.use(rateLimit({ limit: 1, window: '1h' }) as never);
     app.get('/', (_request, response) => void response.send('hello'));
@@ -35,7 +35,7 @@ describe('trust proxy of Express', () => {
     });
   });
 
-  it('Express: warns once if trust proxy is true', async () => {
+  it('Express: the limiter warns once if trust proxy is true', async () => {
     const codes: string[] = [];
     const app = express().set('trust proxy', true);
     const onWarning = ({ code }: { code: string }): void => void codes.push(code);
@@ -47,7 +47,7 @@ describe('trust proxy of Express', () => {
     });
   });
 
-  it('Express: warns about an ignored header if trust proxy is not set', async () => {
+  it('Express: the limiter warns about an ignored header if trust proxy is not set', async () => {
     const codes: string[] = [];
     const onWarning = ({ code }: { code: string }): void => void codes.push(code);
     const app = appWith(rateLimit({ limit: 9, window: '1h', onWarning }));
@@ -58,7 +58,7 @@ describe('trust proxy of Express', () => {
   });
 });
 
-it('Express: warns about an ignored header if trust proxy does not trust the proxy', async () => {
+it('Express: the limiter warns if trust proxy does not trust the sending proxy', async () => {
   const codes: string[] = [];
   const app = express().set('trust proxy', '192.0.2.1');
   const onWarning = ({ code }: { code: string }): void => void codes.push(code);
@@ -178,7 +178,7 @@ describe('a denied request in Express', () => {
 });
 
 describe('compatibility with express-rate-limit', () => {
-  it('Express: has a default export, a default limit of 5 and numeric keys', async () => {
+  it('Express: the adapter has a default export, a limit of 5 and numeric keys', async () => {
     const limit = expressLimit({ windowMs: 60_000, keyGenerator: () => 42, validate: false });
     await withServer(createServer(appWith(limit)), async (url) => {
       const statuses = [];
@@ -188,7 +188,7 @@ describe('compatibility with express-rate-limit', () => {
     expect(ipKeyGenerator('2001:db8::1')).toBe('2001:db8::/64');
   });
 
-  it('Express: throws ERR_INVALID_OPTION for a window without a limit', () => {
+  it('Express: a window without a limit throws ERR_INVALID_OPTION', () => {
     expect(() => rateLimit({ window: '1m' })).toThrow(
       expect.objectContaining({ code: 'ERR_INVALID_OPTION' }),
     );
@@ -214,7 +214,7 @@ it('Fastify: HEAD and GET of a route share its limit', async () => {
   await app.close();
 });
 
-it('Fastify: limits by the address that trustProxy determines', async () => {
+it('Fastify: the plugin counts by the address that trustProxy determines', async () => {
   const app = fastify({ trustProxy: '127.0.0.1' });
   await app.register(fastifyLimit, { limit: 1, window: '1h' });
   app.get('/', async () => 'hello');
@@ -229,7 +229,7 @@ it('Fastify: limits by the address that trustProxy determines', async () => {
   await app.close();
 });
 
-it('Fastify: warns once if trustProxy is true', async () => {
+it('Fastify: the plugin warns once if trustProxy is true', async () => {
   const codes: string[] = [];
   const onWarning = ({ code }: { code: string }): void => void codes.push(code);
   const app = fastify({ trustProxy: true });
@@ -244,7 +244,7 @@ it('Fastify: warns once if trustProxy is true', async () => {
   await app.close();
 });
 
-it('Fastify: warns if its trustProxy does not trust the proxy, such as a number', async () => {
+it('Fastify: the plugin warns if trustProxy of Fastify does not trust the proxy', async () => {
   for (const trustProxy of [1, '192.0.2.1']) {
     const warnings: { code: string; message: string }[] = [];
     const onWarning = (warning: { code: string; message: string }) => void warnings.push(warning);
@@ -260,7 +260,7 @@ it('Fastify: warns if its trustProxy does not trust the proxy, such as a number'
   }
 });
 
-it('Fastify: the advice of each warning separates the clients', async () => {
+it('Fastify: following the advice of a warning gives each client an own limit', async () => {
   const messages: string[] = [];
   const onWarning = ({ message }: { message: string }) => void messages.push(message);
   /** Returns the statuses of two clients, twice. */

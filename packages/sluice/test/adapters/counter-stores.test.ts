@@ -94,7 +94,7 @@ const statusesOf = (recorded: readonly Recorded[]): number[] =>
   recorded.map(({ status }) => status);
 
 describe('a store of express-rate-limit', () => {
-  it('counts requests, and its reset time is in the headers', async () => {
+  it('a store of express-rate-limit counts requests and sets the reset headers', async () => {
     const store = new FixedWindows();
     const recorded = await send(rateLimit({ ...SETTINGS, store }), 200, 200, 200);
     expect(statusesOf(recorded)).toEqual([200, 200, 429]);
@@ -104,7 +104,7 @@ describe('a store of express-rate-limit', () => {
     expect(store.calls).toEqual(Array(3).fill('increment ada'));
   });
 
-  it('without a reset time, a denied client waits for a whole window', async () => {
+  it('if a store returns no reset time, Retry-After is a whole window', async () => {
     let totalHits = 0;
     const store = {
       increment: () => ({ totalHits: ++totalHits, resetTime: undefined }),
@@ -136,7 +136,7 @@ describe('a store of express-rate-limit', () => {
     expect(statusesOf(await send(passing, 200, 200, 200))).toEqual([200, 200, 200]);
   });
 
-  it('`init` receives the options with their defaults', () => {
+  it('`init` of a store receives the options with their defaults', () => {
     const store = new FixedWindows();
     rateLimit({ store, onWarning: () => {} });
     expect(store.options).toMatchObject({ windowMs: 60_000, limit: 5, statusCode: 429 });
@@ -157,14 +157,14 @@ describe('a store of express-rate-limit', () => {
     expect(logged).toEqual([[new Error('no table'), 'Sluice: `init` of the store failed']]);
   });
 
-  it('warns that windows are fixed', () => {
+  it('rateLimit warns that a store of express-rate-limit has fixed windows', () => {
     const codes: string[] = [];
     const onWarning = ({ code }: { code: string }): void => void codes.push(code);
     rateLimit({ ...SETTINGS, store: new FixedWindows(), onWarning });
     expect(codes).toEqual(['WARN_FIXED_WINDOW_STORE']);
   });
 
-  it('getKey and resetKey use the store', async () => {
+  it('getKey and resetKey of the middleware call the store', async () => {
     const store = new FixedWindows();
     const limit = rateLimit({ ...SETTINGS, store });
     expect(await limit.getKey('ada')).toBeUndefined();
@@ -185,7 +185,7 @@ describe('a store of express-rate-limit', () => {
     { cost: 2 },
     { settle: () => 2 },
     { algorithm: 'sliding-log' },
-  ])('rejects options that it cannot apply: %j', (options) => {
+  ])('with a store of express-rate-limit, rateLimit rejects the options %j', (options) => {
     const store = new FixedWindows();
     expect(() => rateLimit({ ...SETTINGS, ...options, store } as never)).toThrow(
       expect.objectContaining({ code: 'ERR_INVALID_OPTION' }),
@@ -198,7 +198,7 @@ describe('a store of express-rate-limit', () => {
     { increment: () => {}, decrement: () => {} },
     { ...new FixedWindows(), increment: () => {}, decrement: 1, resetKey: () => {} },
     { increment: () => {}, decrement: () => {}, resetKey: () => {}, init: 'x' },
-  ])('rejects an incomplete store: %j', (store) => {
+  ])('rateLimit rejects the incomplete store %j', (store) => {
     expect(() => rateLimit({ ...SETTINGS, store: store as never })).toThrow(
       expect.objectContaining({ code: 'ERR_INVALID_OPTION' }),
     );
@@ -248,7 +248,7 @@ describe('a store of express-rate-limit that fails', () => {
     [{ onFailure: 'deny' }, [503, 503, 503], 'denying the request'],
     [{ onFailure: 'throw' }, [500, 500, 500], 'failing the request'],
   ] as const)(
-    'with %j the statuses are %j, and each error is logged',
+    'if the store fails, %j results in the statuses %j, and each error is logged',
     async (more, wanted, what) => {
       const logged: unknown[][] = [];
       const logger = { error: (...call: unknown[]) => logged.push(call), warn: () => {} };
@@ -279,7 +279,7 @@ describe('a store of express-rate-limit that fails', () => {
     expect(decided).toEqual([{ reason: 'timeout', action: 'allow' }]);
   });
 
-  it('without a logger, errors are warnings', async () => {
+  it('without a logger, errors of the store are emitted as warnings', async () => {
     const warnings: unknown[] = [];
     const store = Object.assign(new FixedWindows(), { error });
     const onWarning = (warning: unknown) => void warnings.push(warning);
@@ -291,7 +291,7 @@ describe('a store of express-rate-limit that fails', () => {
   });
 
   it.each([undefined, null, {}, { totalHits: Number.NaN }, { totalHits: '1' }, { totalHits: 0 }])(
-    'a count of %j is an error, not an admission',
+    'a store that returns the count %j fails and does not admit the request',
     async (counted) => {
       const store = Object.assign(new FixedWindows(), { increment: async () => counted as never });
       const logger = { error: () => {}, warn: () => {} };

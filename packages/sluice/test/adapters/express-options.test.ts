@@ -70,7 +70,7 @@ describe('logger', () => {
   });
 
   it.each([null, 1, {}, { error: 'x', warn: () => {} }, { error: () => {} }])(
-    'rejects the logger %j',
+    'rateLimit rejects the logger %j',
     (logger) => {
       expect(() => rateLimit({ limit: 1, logger: logger as never })).toThrow(
         expect.objectContaining({ code: 'ERR_INVALID_OPTION' }),
@@ -83,21 +83,24 @@ describe('getKey', () => {
   beforeEach(() => vi.useFakeTimers({ toFake: ['Date'], now: START_MS }));
   afterEach(() => vi.useRealTimers());
 
-  it.each([3, () => 3])('returns the count and the reset time with the limit %s', async (limit) => {
-    const middleware = rateLimit({ windowMs: 60_000, limit, keyGenerator: () => 'ada' });
-    expect(await middleware.getKey('ada')).toBeUndefined();
-    await send(middleware, 2);
-    expect(await middleware.getKey('ada')).toEqual({
-      totalHits: 2,
-      resetTime: new Date(START_MS + 60_000),
-    });
-    await middleware.resetKey('ada');
-    expect(await middleware.getKey('ada')).toBeUndefined();
-  });
+  it.each([3, () => 3])(
+    'getKey returns the count and the reset time with the limit %s',
+    async (limit) => {
+      const middleware = rateLimit({ windowMs: 60_000, limit, keyGenerator: () => 'ada' });
+      expect(await middleware.getKey('ada')).toBeUndefined();
+      await send(middleware, 2);
+      expect(await middleware.getKey('ada')).toEqual({
+        totalHits: 2,
+        resetTime: new Date(START_MS + 60_000),
+      });
+      await middleware.resetKey('ada');
+      expect(await middleware.getKey('ada')).toBeUndefined();
+    },
+  );
 });
 
 describe('MemoryStore', () => {
-  it('holds the counters of a limiter, and can be read and reset', async () => {
+  it('a MemoryStore has the counters of a limiter, and can be read and reset', async () => {
     const store = new MemoryStore();
     const limit = rateLimit({ limit: 2, store, keyGenerator: () => 'ada' });
     expect(await store.get('ada')).toBeUndefined();
@@ -112,14 +115,14 @@ describe('MemoryStore', () => {
     expect(store.size).toBe(0);
   });
 
-  it('limiters share it without sharing counters', async () => {
+  it('limiters that share a MemoryStore have separate counters', async () => {
     const store = new MemoryStore();
     const [first, second] = [rateLimit({ limit: 1, store }), rateLimit({ limit: 1, store })];
     expect((await send(first, 1)).statuses).toEqual([200]);
     expect((await send(second, 2)).statuses).toEqual([200, 429]);
   });
 
-  it('refunds requests, and works with several limits', async () => {
+  it('a MemoryStore refunds requests and works with several limits', async () => {
     const store = new MemoryStore();
     const skipping = rateLimit({ limit: 1, store, skipSuccessfulRequests: true });
     expect((await send(skipping, 3)).statuses).toEqual([200, 200, 200]);
@@ -131,7 +134,7 @@ describe('MemoryStore', () => {
     expect((await store.get('127.0.0.1'))?.totalHits).toBe(1);
   });
 
-  it('rejects subclasses, whose `increment` would not be called', () => {
+  it('MemoryStore rejects subclasses, whose `increment` would not be called', () => {
     class Logged extends MemoryStore {
       increment(): void {}
     }
@@ -149,11 +152,14 @@ describe('ipKeyGenerator', () => {
     ['2001:db8:1:2fff::3', 56, '2001:db8:1:2f00::/56'],
     ['2001:0db8:0:1:2::3', false, '2001:db8:0:1:2::3/128'],
     ['not an address', undefined, 'not an address'],
-  ] as const)('the key of %s with the subnet %s is %s', (address, subnet, key) => {
-    expect(ipKeyGenerator(address, subnet)).toBe(key);
-  });
+  ] as const)(
+    'ipKeyGenerator returns for %s with the subnet %s the key %s',
+    (address, subnet, key) => {
+      expect(ipKeyGenerator(address, subnet)).toBe(key);
+    },
+  );
 
-  it('the default key of a client can be reset', async () => {
+  it('resetKey with ipKeyGenerator resets the default key of a client', async () => {
     const limit = rateLimit({ limit: 1, trustProxy: 1 });
     const from = { 'x-forwarded-for': '2001:db8:0:1::7' };
     expect((await send(limit, 2, from)).statuses).toEqual([200, 429]);
@@ -161,7 +167,7 @@ describe('ipKeyGenerator', () => {
     expect((await send(limit, 2, from)).statuses).toEqual([200, 429]);
   });
 
-  it('rejects a subnet that is too short for an IPv6 address', () => {
+  it('ipKeyGenerator rejects a subnet that is too short for an IPv6 address', () => {
     expect(() => ipKeyGenerator('2001:db8::1', 16)).toThrow(
       expect.objectContaining({ code: 'ERR_INVALID_OPTION' }),
     );
@@ -212,12 +218,12 @@ describe('types of express-rate-limit', () => {
 });
 
 describe('exports', () => {
-  it('the constants are milliseconds', () => {
+  it('SECOND, MINUTE, HOUR and DAY are milliseconds', () => {
     const { SECOND, MINUTE, HOUR, DAY } = adapter;
     expect([SECOND, MINUTE, HOUR, DAY]).toEqual([1000, 60_000, 3_600_000, 86_400_000]);
   });
 
-  it('`require` returns the function, with all other exports as properties', async () => {
+  it('`require` of sluice/express returns rateLimit with all exports as properties', async () => {
     const required = createRequire(import.meta.url)('sluice/express') as typeof adapter.rateLimit &
       Record<string, unknown>;
     expect((await send(required({ limit: 1 }), 2)).statuses).toEqual([200, 429]);

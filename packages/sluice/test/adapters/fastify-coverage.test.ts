@@ -21,7 +21,7 @@ describe('Fastify', () => {
     expect(await statuses(app, '/', '/', '/')).toEqual([200, 200, 429]);
   });
 
-  it('Fastify: without await, a route has its own limit, or none', async () => {
+  it('Fastify: without await, a route can have its own limit or none', async () => {
     const app = fastify();
     app.register(rateLimit, { limit: 2, window: '1h' });
     app.get('/login', { config: { rateLimit: ONE } as never }, hello);
@@ -30,14 +30,14 @@ describe('Fastify', () => {
     expect(await statuses(app, ...paths)).toEqual([200, 429, 200, 200, 200]);
   });
 
-  it('Fastify: without await, a plugin with routes is limited', async () => {
+  it('Fastify: without await, the routes of a child plugin are limited', async () => {
     const app = fastify();
     app.register(rateLimit, ONE);
     app.register(async (child) => void child.get('/', hello), { prefix: '/child' });
     expect(await statuses(app, '/child', '/child')).toEqual([200, 429]);
   });
 
-  it('Fastify: without await, `count` settles requests', async () => {
+  it('Fastify: without await, `count` refunds successful requests', async () => {
     const app = fastify();
     app.register(rateLimit, { ...ONE, count: 'failures' });
     app.get('/', async (request, reply) => reply.code(Number(request.headers.accept)).send());
@@ -60,7 +60,7 @@ describe('Fastify', () => {
     },
   );
 
-  it('Fastify: a custom handler of requests without a route is limited', async () => {
+  it('Fastify: requests to a custom not-found handler are limited', async () => {
     const app = fastify();
     await app.register(rateLimit, ONE);
     app.setNotFoundHandler(async (_request, reply) => reply.code(404).send('none'));

@@ -14,6 +14,8 @@ import { rateLimit as honoLimit } from '../../src/adapters/hono.ts';
 import { RateLimit, RateLimitModule, SkipRateLimit } from '../../src/adapters/nest.ts';
 import { withServer } from './listening.ts';
 
+const ONE = { limit: 1, window: '1h' } as const;
+
 async function statuses(url: string, count: number): Promise<number[]> {
   const found = [];
   for (let call = 0; call < count; call++) found.push((await fetch(url)).status);
@@ -32,7 +34,7 @@ describe('Express', () => {
     }
   }
 
-  it('Express: routes with the same limiter share its limit, others do not', async () => {
+  it('Express: routes with the same limiter share one limit, other routes do not', async () => {
     const app = express();
     const shared = expressLimit({ limit: 3, window: '1h' });
     app.get(['/a', '/b'], shared as never, (_request, response) => void response.send('hello'));
@@ -140,7 +142,7 @@ describe('Fastify', () => {
     await app.close();
   });
 
-  it('Fastify: a route has its own limit, none, or that of the plugin', async () => {
+  it('Fastify: a route can have its own limit, none, or the limit of the plugin', async () => {
     const app = fastify();
     await app.register(fastifyLimit, { limit: 2, window: '1h' });
     const handler = async () => 'hello';
@@ -181,7 +183,7 @@ describe('Hono', () => {
 });
 
 describe('Nest on Fastify', () => {
-  it('Nest on Fastify: a handler has its own limit, none, or that of the module', async () => {
+  it('Nest on Fastify: a handler can have its own limit, none, or that of the module', async () => {
     class Pages {
       plain() {
         return 'plain';
@@ -218,5 +220,47 @@ describe('Nest on Fastify', () => {
     expect(denied.headers.get('content-type')).toContain('application/problem+json');
     expect(Number(denied.headers.get('retry-after'))).toBeGreaterThan(3500);
     await app.close();
+  });
+});
+
+it('Fastify: windowMs alone means a limit of 5', async () => {
+  const app = fastify();
+  await app.register(fastifyLimit, { windowMs: 60_000 });
+  app.get('/', async () => 'hello');
+  const statuses: number[] = [];
+  for (let call = 0; call < 6; call++) statuses.push((await app.inject('/')).statusCode);
+  expect(statuses).toEqual([200, 200, 200, 200, 200, 429]);
+  await app.close();
+});
+
+it('Fastify: the handler option can return the body of a denied response', async () => {
+  const app = fastify();
+  const handler = async () => ({ error: 'slow down' });
+  await app.register(fastifyLimit, { ...ONE, handler });
+  app.get('/', async () => 'hello');
+  await app.inject('/');
+  const denied = await app.inject('/');
+  expect([denied.statusCode, denied.json()]).toEqual([429, { error: 'slow down' }]);
+  await app.close();
+});
+
+it('the express adapter works with node:http', async () => {
+  const seen: unknown[] = [];
+  const limit = expressLimit({
+    ...ONE,
+    keyGenerator: (_request, response) => {
+      seen.push(typeof response.setHeader);
+      return 'a';
+    },
+    message: { error: 'slow down' },
+  });
+  const server = createServer((request, response) =>
+    limit(request, response, () => void response.end('hello')),
+  );
+  await withServer(server, async (url) => {
+    await fetch(url);
+    const denied = await fetch(url);
+    expect([denied.status, await denied.json()]).toEqual([429, { error: 'slow down' }]);
+    expect(seen).toEqual(['function', 'function']);
   });
 });

@@ -227,7 +227,7 @@ describe('with a store of express-rate-limit', () => {
   const onWarning = (): void => {};
 
   it.each([{}, { skipSuccessfulRequests: true }, { limit: async () => 2 }])(
-    'responses with its memory store equal those of express-rate-limit: %j',
+    'Sluice with a store of express-rate-limit responds like express-rate-limit: %j',
     async (more) => {
       const there = await withStore(theirs, more);
       expect(await withStore(ours, { ...more, onWarning })).toEqual(there);
@@ -255,7 +255,7 @@ function fail(): Promise<never> {
 describe('intended differences', () => {
   const legacy = { ...TWO, windowMs: 10_000, legacyHeaders: true, standardHeaders: false };
 
-  it('a sliding window never exceeds the limit; theirs admits three in 2 s', async () => {
+  it('Sluice never exceeds the limit; express-rate-limit admits three calls in 2 s', async () => {
     const steps = [{}, { atMs: 9000 }, { atMs: 10_500 }, { atMs: 11_000 }, { atMs: 19_000 }];
     const responses = await both(legacy, steps);
     expect(statuses(responses.theirs)).toEqual([200, 200, 200, 200, 429]);
@@ -266,7 +266,7 @@ describe('intended differences', () => {
     expect(statuses(early).at(-1)).toBe(429);
   });
 
-  it('the reset of an allowed response is when the full limit is available', async () => {
+  it('the reset header of Sluice is when the full limit is available', async () => {
     const responses = await both(legacy, [{}, { atMs: 4000 }]);
     const resets = (list: readonly RecordedResponse[]) =>
       list.map(({ headers }) => Number(headers['x-ratelimit-reset']) - START_MS / 1000);
@@ -276,7 +276,7 @@ describe('intended differences', () => {
     expect(after[2].headers['x-ratelimit-remaining']).toBe('1');
   });
 
-  it('denied calls are not counted as used', async () => {
+  it('Sluice does not count denied calls as used, unlike express-rate-limit', async () => {
     const handler = (request: { rateLimit: { used: number } }, response: Response) =>
       response.status(429).json(request.rateLimit.used);
     const responses = await both({ ...TWO, handler }, times(5));
@@ -286,7 +286,7 @@ describe('intended differences', () => {
     expect(used(responses.ours)).toEqual([2, 2, 2]);
   });
 
-  it('draft-8 is the current draft, without spaces and without a hash of the key', async () => {
+  it('draft-8 headers of Sluice have no spaces and no hash of the key', async () => {
     const draft = { ...TWO, standardHeaders: 'draft-8', legacyHeaders: false };
     const responses = { theirs: await run(theirs, draft, times(3)) };
     const named = await run(ours, draft, times(3));
@@ -314,14 +314,14 @@ describe('intended differences', () => {
     },
   );
 
-  it('with draft-8 and a store, which knows counters by name, the name is default', async () => {
+  it('with draft-8 and a store, the name is `default` or the identifier', async () => {
     const draft = { ...TWO, standardHeaders: 'draft-8', store: memoryStore() };
     expect((await run(ours, draft, times(1)))[0].headers.ratelimit).toBe('"default";r=1;t=60');
     const named = await run(ours, { ...draft, identifier: 'login' }, times(1));
     expect(named[0].headers.ratelimit).toBe('"login";r=1;t=60');
   });
 
-  it('the default body is problem details', async () => {
+  it('the default body of Sluice is problem details', async () => {
     const responses = await both({ windowMs: 60_000, limit: 1, standardHeaders: true }, times(2));
     expect(responses.theirs[1].body).toBe('Too many requests, please try again later.');
     expect(responses.ours[1].headers['content-type']).toBe('application/problem+json');
@@ -333,7 +333,7 @@ describe('intended differences', () => {
     expect(statuses(responses.ours)).toEqual(statuses(responses.theirs));
   });
 
-  it('the default headers are those of the current draft', async () => {
+  it('the default headers of Sluice are those of the current draft', async () => {
     const responses = await both(TWO, times(3));
     const names = ({ headers }: RecordedResponse) =>
       Object.keys(headers).filter((n) => n !== 'content-type');
@@ -344,7 +344,7 @@ describe('intended differences', () => {
     expect(statuses(responses.ours)).toEqual(statuses(responses.theirs));
   });
 
-  it('an unavailable store results in a local limit instead of 500', async () => {
+  it('in Sluice, an unavailable store results in a local limit instead of 500', async () => {
     const there = await run(theirs, { ...TWO, store: theirsUnavailable }, times(3));
     expect(statuses(there)).toEqual([500, 500, 500]);
     const store = withFailurePolicy(oursUnavailable, {});

@@ -93,14 +93,14 @@ describe.each(Object.entries(servers))('%s over a Unix socket', (name, open) => 
     return found;
   }
 
-  it(`${name}: with trustProxy: 1, the forwarded address is the key`, async () => {
+  it(`${name} over a Unix socket: trustProxy: 1 makes the forwarded address the key`, async () => {
     const { codes, options } = watched({ trustProxy: 1 });
     const found = await statuses(options, '192.0.2.1', '192.0.2.1', '192.0.2.2');
     expect(found).toEqual([200, 429, 200]);
     expect(codes).toEqual([]);
   });
 
-  it(`${name}: without trustProxy, all clients share one key and there is a warning`, async () => {
+  it(`${name} over a Unix socket: without trustProxy, clients share a key`, async () => {
     const { codes, options } = watched();
     expect(await statuses(options, undefined, '192.0.2.2')).toEqual([200, 429]);
     expect(codes).toEqual(['WARN_NO_CLIENT_ADDRESS']);

@@ -92,7 +92,7 @@ it.each(['Express', 'Fastify'])('Nest on %s: a handler reads request.rateLimit',
   await app.close();
 });
 
-it('a key function that returns undefined counts by the address', async () => {
+it('if a key function returns undefined, the request is counted by its address', async () => {
   const user = (request: Request) => request.headers.get('x-user') ?? undefined;
   const options = { limit: 1, window: '1h', key: user, address: () => '192.0.2.1' } as const;
   const GET = fetchLimit(options)((request) => new Response(decisionOf(request)?.key));

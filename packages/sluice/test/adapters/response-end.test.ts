@@ -83,28 +83,31 @@ describe('a client that disconnects while the store decides', () => {
     node: (options) => nodeLimit(options as never)((_request, response) => response.end('hello')),
   };
 
-  it.each(Object.entries(apps))('%s: it counts as not successful', async (_, listenerOf) => {
-    const { store, release } = heldStore();
-    const outcomes: unknown[] = [];
-    const settle = ({ finished }: { finished: boolean }) => void outcomes.push(finished);
-    const options = { limit: 1, window: '1h', key: () => 'ada', store, settle, name: 'one' };
-    let closed = (): void => {};
-    const isClosed = new Promise<void>((resolve) => {
-      closed = resolve;
-    });
-    const listener = listenerOf(options);
-    const server = createServer((request, response) => {
-      response.once('close', () => closed());
-      listener(request, response);
-    });
-    await withServer(server, async (url) => {
-      const sent = get(url, { agent: false });
-      sent.on('error', () => {});
-      await new Promise((resolve) => server.once('request', resolve));
-      sent.destroy();
-      await isClosed;
-      release();
-      await vi.waitFor(() => expect(outcomes).toEqual([false]));
-    });
-  });
+  it.each(Object.entries(apps))(
+    '%s: if the client disconnects before the decision, `finished` is false',
+    async (_, listenerOf) => {
+      const { store, release } = heldStore();
+      const outcomes: unknown[] = [];
+      const settle = ({ finished }: { finished: boolean }) => void outcomes.push(finished);
+      const options = { limit: 1, window: '1h', key: () => 'ada', store, settle, name: 'one' };
+      let closed = (): void => {};
+      const isClosed = new Promise<void>((resolve) => {
+        closed = resolve;
+      });
+      const listener = listenerOf(options);
+      const server = createServer((request, response) => {
+        response.once('close', () => closed());
+        listener(request, response);
+      });
+      await withServer(server, async (url) => {
+        const sent = get(url, { agent: false });
+        sent.on('error', () => {});
+        await new Promise((resolve) => server.once('request', resolve));
+        sent.destroy();
+        await isClosed;
+        release();
+        await vi.waitFor(() => expect(outcomes).toEqual([false]));
+      });
+    },
+  );
 });

@@ -75,7 +75,7 @@ it('the default window of each of several limits is one minute', async () => {
   expect(headers.get('ratelimit-policy')).toBe('"few";q=5;w=60, "many";q=9;w=3600');
 });
 
-it('headers of an internal app.request go to the app, not to the client', async () => {
+it('Hono: headers of an internal app.request go to the app, not to the client', async () => {
   const app = new Hono();
   const inner: (string | null)[] = [];
   app.use('/api/*', honoLimit(TIGHT));
@@ -120,7 +120,7 @@ it.each([
   ['a promise', () => Promise.resolve(new Response('hello'))],
   ['a thenable', () => thenable],
   ['a response', () => new Response('hello')],
-])('outside Node, a handler that returns %s results in a promise', async (_, handler) => {
+])('fetch: a limited handler that returns %s returns a promise', async (_, handler) => {
   const GET = fetchLimit({ ...WIDE, key: () => 'a' })(handler as never) as (
     request: Request,
   ) => Promise<Response>;
@@ -168,7 +168,7 @@ describe('a client that disconnects during the response', () => {
   };
 
   it.each(Object.entries(ways))(
-    '%s on Node: finished is false if the client disconnects',
+    '%s on Node: `finished` is false if the client disconnects during the response',
     async (_, limited) => {
       const ended = new Promise<boolean>((resolve) => {
         const handler = limited(({ finished }) => void resolve(finished) as undefined);
@@ -185,7 +185,7 @@ describe('a client that disconnects during the response', () => {
   );
 });
 
-it('the address is read before the client can disconnect', () => {
+it('NodeRequestInfo reads the address at once, before the client can disconnect', () => {
   const socket: { remoteAddress: string | undefined } = { remoteAddress: '203.0.113.1' };
   const info = new NodeRequestInfo('mine', { headers: {}, socket } as never);
   socket.remoteAddress = undefined;
@@ -230,4 +230,16 @@ describe('trust settings of the framework', () => {
     });
     await app.close();
   });
+});
+
+it('fetch: the handler option cannot change the shared headers of denied requests', async () => {
+  const handler = (_: Request, { headers }: { headers: readonly unknown[] }) => {
+    expect(() => (headers as unknown[]).push(['x-own', 'yes'])).toThrow(TypeError);
+    return new Response(null, { status: 429 });
+  };
+  const GET = fetchLimit({ ...TIGHT, key: () => 'a', handler })(() => new Response('hello'));
+  const statuses = [];
+  for (let call = 0; call < 3; call++)
+    statuses.push((await GET(new Request('http://localhost/'))).status);
+  expect(statuses).toEqual([200, 429, 429]);
 });
