@@ -93,7 +93,7 @@ describe('Forwarded', () => {
     '\\',
     '""""",',
     'for=9.9.9.9;host="a", for="',
-  ])('a forged %j does not hide the address that the proxy appends', (forged) => {
+  ])('the forged header %j does not hide the address that the proxy appends', (forged) => {
     for (const honest of ['for=1.1.1.1', 'for="1.1.1.1:80";host="a,b"', 'by="\\"";for=1.1.1.1']) {
       expect(forwarded(PROXIES, `${forged}, ${honest}`)).toBe('1.1.1.1');
       expect(forwarded(1, `${forged}, ${honest}`)).toBe('1.1.1.1');
@@ -120,7 +120,7 @@ describe('bounds of the parser', () => {
     expect(xff(PROXIES, `1.1.1.1, ${list}`)).toBe('10.0.1.6');
   });
 
-  it('the parser reads at most 8 KB from the right and drops an address that is cut there', () => {
+  it('the parser reads at most 8 KB from the right and drops an address that is cut', () => {
     const proxies = ', 10.0.0.2';
     const padded = (address: string) => address + ' '.repeat(8192 - 7 - proxies.length) + proxies;
     expect(xff(PROXIES, padded('1.1.1.1'))).toBe('1.1.1.1');

@@ -72,7 +72,7 @@ describe('addressKey', () => {
     expect(addressKey(text, bits)).toBe(key);
   });
 
-  it('IPv4 and IPv6 loopback have different keys', () => {
+  it('the IPv4 and the IPv6 loopback address have different keys', () => {
     expect(addressKey('::1', 128)).not.toBe(addressKey('127.0.0.1', 128));
   });
 
@@ -137,7 +137,7 @@ describe('without trustProxy', () => {
   it.each([
     ['x-forwarded-for', '1.1.1.1'],
     ['forwarded', 'for=1.1.1.1'],
-  ])('without trustProxy, warns once about an ignored %s and names the fix', (name, value) => {
+  ])('without trustProxy, one warning about an ignored %s names the fix', (name, value) => {
     const { key, warnings, codes } = open();
     key('10.0.0.1');
     expect(codes()).toEqual([]);
@@ -148,7 +148,7 @@ describe('without trustProxy', () => {
     expect(warnings[0].message).toContain('set trustProxy');
   });
 
-  it('without trustProxy, warns about a proxy that appears after many requests', () => {
+  it('without trustProxy, a proxy that appears after many requests causes a warning', () => {
     const { key, codes } = open();
     for (let request = 0; request < 10_000; request++) key('10.0.0.1');
     const forwarded = { 'x-forwarded-for': '1.1.1.1' };
@@ -179,7 +179,7 @@ describe('trustProxy as a number', () => {
     expect(xff(proxies, list)).toBe(key);
   });
 
-  it('a number as trustProxy warns once about fewer addresses than proxies', () => {
+  it('fewer addresses than a numeric trustProxy cause one warning', () => {
     const { key, warnings, codes } = open({ trustProxy: 2 });
     key('10.0.0.1', { 'x-forwarded-for': '9.9.9.9, 1.1.1.1, 10.0.0.2' });
     key('10.0.0.1', { 'x-forwarded-for': '1.1.1.1, 10.0.0.2' });
@@ -208,7 +208,7 @@ describe('trustProxy as networks', () => {
     expect(xff(PROXIES, list)).toBe(key);
   });
 
-  it('an untrusted socket is the client, and its headers are ignored with a warning', () => {
+  it('an untrusted peer is the client, and its headers are ignored with a warning', () => {
     const { key, warnings, codes } = open({ trustProxy: PROXIES });
     expect(key('11.0.0.1')).toBe('11.0.0.1');
     expect(codes()).toEqual([]);
@@ -234,7 +234,7 @@ describe('trustProxy as networks', () => {
     }
   });
 
-  it('addressOf returns the IPv4 address behind NAT64 and mapped addresses', () => {
+  it('addressOf returns addresses that match network lists, also behind NAT64', () => {
     const read = clientKeys({ trustProxy: PROXIES, onWarning: () => {} }).addressOf;
     const denied = readNetworks(['1.1.1.0/24', '2001:db8::7', '2002:102:304:5::/64']);
     const isDenied = (list: string) =>
@@ -256,7 +256,7 @@ describe('trustProxy as networks', () => {
 
 describe('a trusted proxy', () => {
   it.each([{ trustProxy: 1 }, { trustProxy: PROXIES }])(
-    'a trusted proxy without the header is the client, with one warning: %j',
+    'if a trusted proxy sends no header, the proxy is the client, with a warning: %j',
     (options) => {
       const { key, warnings, codes } = open(options);
       for (const headers of [{}, {}, { 'x-forwarded-for': '' }, { forwarded: 'for=1.1.1.1' }]) {

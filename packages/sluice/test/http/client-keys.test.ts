@@ -20,7 +20,7 @@ function lookUp(keys: ReturnType<typeof clientKeys>, address: string) {
 const addressOf = (client: number): string => `10.0.${client >> 8}.${client & 255}`;
 
 describe('client keys', () => {
-  it('the key of an address is computed once', () => {
+  it('the client key of an address is computed once', () => {
     const keys = clientKeys();
     expect(lookUp(keys, '2001:db8::1')).toEqual({ key: '2001:db8::/64', isCached: false });
     expect(lookUp(keys, '2001:db8::1')).toEqual({ key: '2001:db8::/64', isCached: true });
@@ -45,7 +45,7 @@ describe('client keys', () => {
     }
   });
 
-  it('client keys are not cached behind a trusted proxy, whose clients share its address', () => {
+  it('client keys are not cached behind a trusted proxy, whose clients share an address', () => {
     const keys = clientKeys({ trustProxy: 1, onWarning: () => {} });
     for (let client = 0; client < 600; client++) {
       const header = () => addressOf(client);

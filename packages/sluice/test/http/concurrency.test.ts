@@ -16,7 +16,7 @@ const decided = (limiter: RequestLimiter<string>) =>
   limiter.decide(info) as RequestDecision<string>;
 
 describe('concurrency option', () => {
-  it('a request holds its slot until it is settled, once', () => {
+  it('a request holds a slot until it is settled, and frees only that slot', () => {
     const limiter = limiterOf({ concurrency: 2 });
     const first = decided(limiter);
     const second = decided(limiter);
@@ -35,7 +35,7 @@ describe('concurrency option', () => {
     expect(decided(limiter)).toMatchObject({ settle: undefined, release: undefined });
   });
 
-  it('a hold is renewed while the response lasts', async () => {
+  it('the hold of a request is renewed until the response ends', async () => {
     const clock = new ManualClock(1_745_000_100_000);
     const policies = { slots: { concurrency: 1, lease: '3s' } } as const;
     const limiter = limiterOf({
@@ -49,7 +49,7 @@ describe('concurrency option', () => {
     expect(decided(limiter).passes).toBe(true);
   });
 
-  it('`count` refunds the window and releases the slot', async () => {
+  it('with `count`, a request refunds the window charge and releases the slot', async () => {
     const limiter = limiterOf({ limit: 1, window: '1h', concurrency: 1, count: 'failures' });
     for (let call = 0; call < 3; call++) {
       const decision = decided(limiter);
@@ -73,7 +73,7 @@ describe('concurrency option', () => {
     expect(decided(alone).headers).toEqual([['Retry-After', '10']]);
   });
 
-  it('limits by several keys can each have a concurrency', () => {
+  it('a limit in `limits` can be a concurrency limit', () => {
     const limiter = limiterOf({
       limits: [
         { name: 'all', concurrency: 2, key: { header: 'x', authenticated: true } },
@@ -90,7 +90,7 @@ describe('concurrency option', () => {
     [{ limit: 1, lease: '1m' }, /lease/],
     [{ limits: [{ limit: 1 }], concurrency: 1 }, /`concurrency`, or `limits`/],
     [{ concurrency: 1, lease: 'soon' }, /lease/],
-  ])('%j is rejected', (options, message) => {
+  ])('RequestLimiter rejects the concurrency options %j', (options, message) => {
     expect(() => limiterOf(options as never)).toThrow(message);
   });
 });
@@ -99,7 +99,7 @@ describe('concurrency option of a fetch handler without a Node response', () => 
   const limited = () => rateLimit({ concurrency: 1, key: () => 'all' });
   const get = (init?: RequestInit) => new Request('http://localhost/', init);
 
-  it('a slot is held until the body has been read', async () => {
+  it('fetch: a slot is held until the body has been read', async () => {
     const handler = limited()(() => new Response('hello'));
     const first = await handler(get());
     expect((await handler(get())).status).toBe(429);
@@ -107,7 +107,7 @@ describe('concurrency option of a fetch handler without a Node response', () => 
     expect((await handler(get())).status).toBe(200);
   });
 
-  it('a slot is released if the body is cancelled', async () => {
+  it('fetch: a slot is released if the body is cancelled', async () => {
     const cancelled: unknown[] = [];
     const body = () => new ReadableStream({ cancel: (reason) => void cancelled.push(reason) });
     const handler = limited()(() => new Response(body()));
@@ -116,7 +116,7 @@ describe('concurrency option of a fetch handler without a Node response', () => 
     expect((await handler(get())).status).toBe(200);
   });
 
-  it('a slot is released if the body fails', async () => {
+  it('fetch: a slot is released if the body fails', async () => {
     const body = () =>
       new ReadableStream({
         pull() {
@@ -128,7 +128,7 @@ describe('concurrency option of a fetch handler without a Node response', () => 
     expect((await handler(get())).status).toBe(200);
   });
 
-  it('a slot is released if the client aborts', async () => {
+  it('fetch: a slot is released if the client aborts', async () => {
     const controller = new AbortController();
     const handler = limited()(() => new Response(new ReadableStream()));
     await handler(get({ signal: controller.signal }));
@@ -140,13 +140,13 @@ describe('concurrency option of a fetch handler without a Node response', () => 
   it.each([
     ['a response without a body', 'GET', () => new Response(null, { status: 204 })],
     ['a response to HEAD', 'HEAD', () => new Response('hello')],
-  ])('%s releases its slot at once', async (_, method, respond) => {
+  ])('fetch: %s releases the slot at once', async (_, method, respond) => {
     const handler = limited()(respond);
     expect((await handler(get({ method }))).status).toBeLessThan(300);
     expect((await handler(get({ method }))).status).toBeLessThan(300);
   });
 
-  it('an error of the handler releases its slot', async () => {
+  it('fetch: an error of the handler releases the slot', async () => {
     let calls = 0;
     const handler = limited()(() => {
       if (calls++ === 0) throw new Error('handler failed');

@@ -18,7 +18,7 @@ describe('an existing limiter', () => {
   it.each([
     ['a synchronous store', () => memoryStore()],
     ['an asynchronous store', () => promisesOnly()],
-  ])('its listeners receive the decisions of requests, on %s', async (_, open) => {
+  ])('listeners of an existing limiter receive decisions of requests, on %s', async (_, open) => {
     const limiter = createLimiter({ policies, store: open() });
     const seen: unknown[] = [];
     limiter.onDecision(({ policy, key, allowed }) => void seen.push([policy, key, allowed]));
@@ -34,7 +34,7 @@ describe('an existing limiter', () => {
     expect((await handle(request())).status).toBe(200);
   });
 
-  it('a policy with a limit by key, a cost and shadow mode', async () => {
+  it('a policy of an existing limiter applies a limit function, cost and shadow mode', async () => {
     const limits = { plan: { limit: (key: string) => (key === 'pro' ? 10 : 5), window: '1h' } };
     const limiter = createLimiter({ policies: limits });
     const handle = serve({ limiter, policy: 'plan', key: () => 'pro', cost: 4 });
@@ -50,7 +50,7 @@ describe('an existing limiter', () => {
     expect(seen).toEqual([true, false]);
   });
 
-  it('resetKey of the Express adapter resets a key of the limiter', async () => {
+  it('resetKey of the Express adapter resets a key of the existing limiter', async () => {
     const limiter = createLimiter({ policies });
     await limiter.check('login', 'ada');
     await expressLimit({ limiter, policy: 'login' }).resetKey('ada');

@@ -29,12 +29,12 @@ describe('a limit that counts only by a header', () => {
       'another header limit',
       { limits: [{ limit: 9, key: { header: 'x-team', authenticated: true } }] },
     ],
-  ])('%s beside it does not prevent the warning', (_, { limits }) => {
+  ])('besides a limit by header, %s does not prevent the warning', (_, { limits }) => {
     const own = { ...byHeader, key: { header: 'x-api-key' } };
     expect(warningsOf({ limits: [own, ...limits!] })).toHaveLength(1);
   });
 
-  it('a policy of an existing limiter by a header causes the warning', () => {
+  it('a policy of an existing limiter that is keyed by a header causes the warning', () => {
     const limiter = createLimiter({ policies: { p: '5/1m' } });
     expect(warningsOf({ limiter, policy: 'p', key: { header: 'x-api-key' } })).toHaveLength(1);
   });
@@ -48,11 +48,11 @@ describe('a limit that counts only by a header', () => {
     ['a limit by a function beside it', { limits: [byHeader, { limit: 9, key: () => 'all' }] }],
     ['shadow mode', { limit: 5, key: { header: 'x-user' }, shadow: true }],
     ['a limit by address', { limit: 5 }],
-  ])('%s causes no warning', (_, options) => {
+  ])('%s causes no warning about header keys', (_, options) => {
     expect(warningsOf(options)).toEqual([]);
   });
 
-  it('routes that inherit the key of a Fastify plugin cause one warning', async () => {
+  it('routes that inherit the header key of a Fastify plugin cause one warning', async () => {
     const warnings: Warning[] = [];
     const app = fastify();
     const onWarning = (warning: Warning) => void warnings.push(warning);

@@ -36,7 +36,7 @@ function limited(
 }
 
 describe('limitFetch', () => {
-  it('limitFetch consumes the limit before a call and makes no call beyond it', async () => {
+  it('limitFetch charges the limit before each call and sends no denied call', async () => {
     const { call } = limited();
     const statuses = [];
     for (let number = 0; number < 3; number++) statuses.push((await call(url)).status);
@@ -107,7 +107,7 @@ describe('limitFetch', () => {
     expect(calls).toBe(2);
   });
 
-  it('limitFetch pauses one key without affecting others', async () => {
+  it('limitFetch pauses the key of a 429 without affecting other keys', async () => {
     const { call } = limited({
       key: (_input, init) => String(new Headers(init?.headers).get('x-key')),
     });
@@ -118,7 +118,7 @@ describe('limitFetch', () => {
     expect((await call(url, { headers: { 'x-key': 'b' } })).status).toBe(200);
   });
 
-  it('limitFetch stops waiting on abort and consumes nothing', async () => {
+  it('limitFetch stops waiting on abort and charges nothing', async () => {
     const { limiter, call } = limited({ maxWaitMs: 60_000, key: 'k' }, 1, '30s');
     await call(url);
     const control = new AbortController();

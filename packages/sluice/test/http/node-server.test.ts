@@ -24,7 +24,7 @@ describe('settleOnEnd', () => {
       },
     ],
     ['that Node adds by itself', undefined, (response) => response.end('hello')],
-  ])('settleOnEnd reports, for the Content-Length %s, %s bytes', async (_, bytes, respond) => {
+  ])('settleOnEnd reports for a Content-Length %s the size %s', async (_, bytes, respond) => {
     const outcomes: unknown[] = [];
     await responseTo((response) => {
       settleOnEnd('mine', response, (outcome) => void outcomes.push(outcome));

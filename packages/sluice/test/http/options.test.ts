@@ -122,13 +122,13 @@ describe('a limit on requests', () => {
     expect(statuses).toEqual([200, 200, 200, 429, 429]);
   });
 
-  it('a header with an address in it does not consume the limit of the address', async () => {
+  it('a header value that is an address does not use the limit of that address', async () => {
     const handle = serve({ limit: 1, window: '1h', key: { header: 'x-api-key' } });
     expect((await handle(request({ 'x-api-key': '203.0.113.7' }))).status).toBe(200);
     expect((await handle(request())).status).toBe(200);
   });
 
-  it('a limit by header ignores the case of its name', async () => {
+  it('a limit by header ignores the case of the header name', async () => {
     const handle = serve({ limit: 1, window: '1h', key: { header: 'X-API-Key' } });
     expect((await handle(request({ 'x-api-key': 'a' }))).status).toBe(200);
     expect((await handle(request({ 'x-api-key': 'b' }))).status).toBe(200);
@@ -149,7 +149,7 @@ describe('a limit on requests', () => {
     expect(statuses).toEqual([200, 200, 429, 200]);
   });
 
-  it('a limit can be a function of the request', async () => {
+  it('the option `limit` can be a function of the request', async () => {
     const limit = (request: Request): number => (request.headers.get('x-plan') === 'pro' ? 3 : 1);
     const handle = serve({
       limit,
@@ -163,7 +163,7 @@ describe('a limit on requests', () => {
     expect(responses).toEqual([200, 200, 200, 429, 200, 429]);
   });
 
-  it('concurrent requests keep their own dynamic limits', async () => {
+  it('concurrent requests each have the limit that the function returned', async () => {
     const handle = serve({
       limit: async (request) => Number(request.headers.get('x-limit')),
       window: '1h',
@@ -238,7 +238,7 @@ describe('a limit on requests', () => {
     expect(codes).toEqual(['WARN_NO_CLIENT_ADDRESS']);
   });
 
-  it('a limit by another key warns if a network list cannot be applied', async () => {
+  it('a limit by a function key warns if the client address for `allow` is unknown', async () => {
     const codes: string[] = [];
     const onWarning = ({ code }: { code: string }) => void codes.push(code);
     const options = { limit: 1, window: '1h', key: () => 'ada', onWarning } as const;

@@ -92,7 +92,7 @@ describe('header forms', () => {
     });
   });
 
-  it('parseRateLimit uses the newest of several forms', () => {
+  it('if several header forms are sent, parseRateLimit parses the newest form', () => {
     const legacy = { 'x-ratelimit-remaining': '1' };
     const draft6 = { ...legacy, 'ratelimit-remaining': '2' };
     expect(parse(draft6)).toMatchObject({ form: 'draft-6', limits: [{ remaining: 2 }] });
@@ -101,7 +101,7 @@ describe('header forms', () => {
     expect(parse({ ...draft6, ratelimit: 'what?' }).form).toBe('draft-6');
   });
 
-  it('parseRateLimit returns the form of the policies if there are no limits', () => {
+  it('without limits, parseRateLimit returns the form of the policies', () => {
     expect(parse({ 'ratelimit-policy': '"a";q=1' }).form).toBe('draft');
     expect(parse({ 'ratelimit-policy': '1;w=1' }).form).toBe('draft-7');
     expect(parse({ 'retry-after': '1' })).toEqual({ ...NOTHING, retryAfterMs: 1000 });
@@ -226,7 +226,7 @@ describe('a name', () => {
   });
 
   it.each(['100%', '50%off', 'a%20b', '%c3%a4', '%FF', '%ED%A0%BD'])(
-    'the name %s, which is not a valid encoding, is not decoded',
+    'the policy name %s, which is not a valid encoding, is not decoded',
     (name) => {
       expect(limitsOf(`"${name}";r=1`)[0].name).toBe(name);
     },
@@ -280,7 +280,7 @@ describe('X-RateLimit-Reset', () => {
     expect(parse(headers).limits).toEqual([{ remaining: 1 }]);
   });
 
-  it('fractions of remaining are rounded down', () => {
+  it('parseRateLimit rounds fractions of remaining down', () => {
     const headers = { 'x-ratelimit-remaining': '598.7', 'x-ratelimit-limit': '600.0' };
     expect(parse(headers).limits).toEqual([{ limit: 600, remaining: 598 }]);
   });
@@ -346,7 +346,7 @@ describe('headers', () => {
     expect(parse(headers)).toEqual(expected);
   });
 
-  it('several lines of a header are joined to one list', () => {
+  it('parseRateLimit joins several lines of a header to one list', () => {
     const lines = ['"a";r=1', '"b";r=2'];
     const limits = [
       { name: 'a', remaining: 1 },
@@ -359,21 +359,21 @@ describe('headers', () => {
   });
 
   it.each([undefined, null, 5, 'ratelimit', [], [['ratelimit', '"a";r=1']], {}, Symbol('x')])(
-    'headers of an invalid type are ignored: %s',
+    'parseRateLimit ignores headers of an invalid type: %s',
     (headers) => {
       expect(parse(headers as HeaderSource)).toEqual(NOTHING);
     },
   );
 
   it.each([5, null, true, {}, [1], ['"a";r=1', null], [['"a";r=1']], () => '"a";r=1'])(
-    'header values of an invalid type are ignored: %s',
+    'parseRateLimit ignores header values of an invalid type: %s',
     (value) => {
       expect(parse({ ratelimit: value } as unknown as HeaderSource)).toEqual(NOTHING);
       expect(parse((() => value) as unknown as HeaderSource)).toEqual(NOTHING);
     },
   );
 
-  it('header values over 8 KB are ignored, in one line or several', () => {
+  it('parseRateLimit ignores header values over 8 KB, in one line or several', () => {
     const of = (length: number) => `"${'a'.repeat(length - 6)}";r=1`;
     expect(limitsOf(of(8192))).toHaveLength(1);
     expect(limitsOf(of(8193))).toEqual([]);

@@ -173,21 +173,21 @@ async function attack(port: number, proxies: number, header: ForwardedHeader): P
 describe('one proxy', () => {
   describe.each(KINDS)('%s', (kind) => {
     it.each(['x-forwarded-for', 'forwarded'] as const)(
-      `${kind} passes the client on in %s`,
+      `behind ${kind}, forged headers do not change the key from %s`,
       (header) => attack(inner.get(kind)!.port, 1, header),
     );
   });
 });
 
 describe('two proxies', () => {
-  it.each(PAIRS)('%s pass the client on in X-Forwarded-For', (pair) =>
+  it.each(PAIRS)('behind %s, forged headers do not change the key from X-Forwarded-For', (pair) =>
     attack(outer.get(pair)!.port, 2, 'x-forwarded-for'),
   );
 
   // Before 1.23, nginx passes on only the first line of an unknown header, which is the client's if
   // the proxy before it adds a line.
   it.each(PAIRS.filter((pair) => !/(?:caddy|haproxy), nginx/.test(pair)))(
-    '%s pass the client on in Forwarded',
+    'behind %s, forged headers do not change the key from Forwarded',
     (pair) => attack(outer.get(pair)!.port, 2, 'forwarded'),
   );
 });
@@ -215,7 +215,7 @@ describe('a wrong trustProxy', () => {
     expect(keys['x-forwarded-for 1']).toBe('127.0.0.1');
   });
 
-  it('with trusted networks but no proxy, the key is the client', async () => {
+  it('if trustProxy lists networks and no proxy is in front, the key is the client', async () => {
     const { port } = app.address() as AddressInfo;
     const keys = await keysOf(port, '127.0.0.2', [['X-Forwarded-For', '9.9.9.9']]);
     expect(keys['x-forwarded-for ["127.0.0.1"]']).toBe('127.0.0.2');

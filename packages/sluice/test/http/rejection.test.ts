@@ -40,7 +40,7 @@ describe('rejection of a denied request', () => {
     });
   });
 
-  it('a rejection has its members in a fixed order', () => {
+  it('the body of a rejection has its members in a fixed order', () => {
     expect(rejection({ report: denied(limit), instance: '/orders/7' }).body).toBe(
       `{"type":"${TYPES}#quota-exceeded","title":"Quota Exceeded","status":429,` +
         '"instance":"/orders/7","violated-policies":["burst"],"retry-after-ms":5001}',

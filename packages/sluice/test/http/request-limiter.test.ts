@@ -25,7 +25,7 @@ describe('a denied request', () => {
   afterEach(() => vi.useRealTimers());
   const options = { limit: 1, window: '1m' } as const;
 
-  it('a denied request gets a body with its own wait, not that of an earlier denial', async () => {
+  it('the body of a denied request has the current wait, not an earlier one', async () => {
     const decide = deciding(options);
     const waitIn = ({ rejection }: RequestDecision<Request>) =>
       JSON.parse(rejection!.body)['retry-after-ms'];
@@ -51,13 +51,16 @@ describe('network lists', () => {
     ['192.0.2.1', [undefined, undefined]],
     ['192.0.2.2', [403, 403]],
     ['192.0.2.3', [undefined, 429]],
-  ])('with one address in each network list, %s gets %j', async (address, statuses) => {
-    const decide = deciding({ limit: 1, window: '1h', ...lists }, address);
-    const decisions = [await decide('a'), await decide('a')];
-    expect(decisions.map(({ rejection }) => rejection?.status)).toEqual(statuses);
-  });
+  ])(
+    'with 192.0.2.1 in `allow` and 192.0.2.2 in `deny`, %s gets the statuses %j',
+    async (address, statuses) => {
+      const decide = deciding({ limit: 1, window: '1h', ...lists }, address);
+      const decisions = [await decide('a'), await decide('a')];
+      expect(decisions.map(({ rejection }) => rejection?.status)).toEqual(statuses);
+    },
+  );
 
-  it('an address in both network lists is allowed', async () => {
+  it('an address in both `allow` and `deny` is allowed', async () => {
     const both = { allow: ['192.0.2.0/24'], deny: ['192.0.2.0/24'] };
     expect((await deciding({ limit: 1, ...both })('a')).passes).toBe(true);
   });
@@ -67,7 +70,7 @@ describe('a shadow limit', () => {
   const enforced = { name: 'enforced', limit: 1, window: '1h' } as const;
   const planned = { name: 'planned', limit: 3, window: '1h', shadow: true } as const;
 
-  it('a shadow limit reports its decision on each request that the others admit', async () => {
+  it('a shadow limit reports a decision for each request that the other limits admit', async () => {
     const reported: [string, boolean, number][] = [];
     const decide = deciding({
       limits: [
@@ -87,7 +90,7 @@ describe('a shadow limit', () => {
     ]);
   });
 
-  it('a shadow limit reports its decision if it is the only limit', async () => {
+  it('a shadow limit that is the only limit reports its decisions', async () => {
     const reported: Decision[] = [];
     const decide = deciding({
       ...{ limit: 1, window: '1h', shadow: true },
@@ -109,7 +112,7 @@ describe('a shadow limit', () => {
     expect(reported).toEqual([true]);
   });
 
-  it('a shadow limit admits requests with costs above it and without its store', async () => {
+  it('a shadow limit admits requests if the cost is too high or the store fails', async () => {
     const expensive = deciding({ limits: [enforced, { ...planned, cost: () => 4 }] });
     expect((await expensive('a')).passes).toBe(true);
     const fail = () => Promise.reject(new Error('unavailable'));
@@ -145,7 +148,7 @@ describe('a shadow limit', () => {
 
 describe('a limit of 0', () => {
   it.each([0, () => 0, async () => 0])(
-    '%s denies every request without a charge',
+    'the limit %s denies every request without a charge',
     async (limit) => {
       const store = memoryStore();
       const decide = deciding({ limit, window: '1h', key: () => 'ada', store });
@@ -175,7 +178,7 @@ describe('a limit that is a function of the request', () => {
   const outcome = { status: 200, finished: true, bytes: undefined };
 
   it.each(['token-bucket', 'sliding-log'] as const)(
-    '%s: a refund applies under the limit of its own request',
+    'a refund of a %s limit uses the limit of the refunded request',
     async (algorithm) => {
       const decide = deciding({
         ...{ limit: (request) => limits[request], window: '1h', algorithm },
@@ -193,7 +196,7 @@ describe('a limit that is a function of the request', () => {
 });
 
 describe('options of express-rate-limit', () => {
-  it('identifier sets the policy name, and ipv6Subnet the prefix', () => {
+  it('the option identifier sets the policy name, and ipv6Subnet the address prefix', () => {
     const { limits, address } = resolveOptions({
       ...{ windowMs: 1000, limit: 2, identifier: 'api', ipv6Subnet: 56 },
     });
