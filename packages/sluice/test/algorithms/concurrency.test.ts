@@ -13,7 +13,7 @@ describe('concurrency', () => {
     expect(key.check(1000)).toMatchObject({ allowed: true, remaining: 2 });
   });
 
-  it('the wait ends when enough holds have expired', () => {
+  it('retryAfterMs of a concurrency limit is the time until enough holds have expired', () => {
     const key = oneKey(policy);
     for (const ms of [0, 100, 200]) key.check(ms);
     expect(key.check(500, 1).retryAfterMs).toBe(500);
@@ -28,7 +28,7 @@ describe('concurrency', () => {
     expect(key.peek(100)).toMatchObject({ remaining: 3, resetAfterMs: 0 });
   });
 
-  it('describeKey states what is held and when it expires', () => {
+  it('describeKey of a concurrency limit returns the held cost and when holds expire', () => {
     const { params } = definePolicy('p', { concurrency: 20, lease: '10s' });
     const clock = new ManualClock(1_745_000_100_000);
     const policies = { p: { concurrency: 20, lease: '10s' } } as const;

@@ -11,13 +11,13 @@ describe('fixed-window', () => {
     expect(key.check(10_000, 50).allowed).toBe(true);
   });
 
-  it('a fixed window denies until its end', () => {
+  it('a full fixed window denies until it ends', () => {
     const key = oneKey(policy);
     key.check(1234, 50);
     expect(key.check(4000, 7)).toMatchObject({ retryAfterMs: 6000, resetAfterMs: 6000 });
   });
 
-  it('a refund applies only to the window of its charge', () => {
+  it('a refund of a fixed window applies only to the window of the charge', () => {
     const key = oneKey(policy);
     const early = key.check(0, 20);
     const late = key.check(10_000, 20);
@@ -26,13 +26,13 @@ describe('fixed-window', () => {
     expect(key.peek(10_001)).toMatchObject({ remaining: 50, resetAfterMs: 0 });
   });
 
-  it('a clock that steps back over a boundary decides in the newest window', () => {
+  it('after a clock step back over a boundary, a fixed window decides in the newest window', () => {
     const key = oneKey(policy);
     key.check(10_500, 50);
     expect(key.check(9000)).toMatchObject({ allowed: false, retryAfterMs: 10_000 });
   });
 
-  it('an overcharge expires with its window', () => {
+  it('an overcharge of a fixed window expires with the window', () => {
     const key = oneKey(policy);
     key.settle(1, key.check(0), 1000);
     expect(key.check(2)).toMatchObject({ allowed: false, retryAfterMs: 9998 });

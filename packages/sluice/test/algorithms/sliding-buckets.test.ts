@@ -11,14 +11,14 @@ describe('sliding-buckets', () => {
     expect(key.check(69_999, 10).allowed).toBe(true);
   });
 
-  it('sliding-buckets frees a cost at most one bucket later than the log', () => {
+  it('sliding-buckets frees a charge in the last millisecond of a bucket without delay', () => {
     const key = oneKey(policy);
     key.check(9999, 10);
     // The last millisecond of a bucket is not late at all.
     expect(key.check(69_999).allowed).toBe(true);
   });
 
-  it('sliding-buckets keeps one entry per bucket', () => {
+  it('sliding-buckets frees all charges of one bucket at the same time', () => {
     const key = oneKey(policy);
     for (let ms = 0; ms < 10; ms++) key.check(ms);
     expect(key.check(100, 10).retryAfterMs).toBe(69_899);
@@ -32,14 +32,14 @@ describe('sliding-buckets', () => {
     expect(key.check(7).allowed).toBe(true);
   });
 
-  it('a clock that steps back inside the newest bucket admits nothing twice', () => {
+  it('a clock step back inside the newest bucket admits nothing twice', () => {
     const key = oneKey({ algorithm: 'sliding-buckets', limit: 10, window: 60_000 });
     key.check(999, 10);
     expect(key.check(60_999).allowed).toBe(true);
     expect(key.check(60_499, 9).allowed).toBe(false);
   });
 
-  it('a refund applies to the bucket of its charge', () => {
+  it('a refund of sliding-buckets applies to the bucket of the charge', () => {
     const key = oneKey(policy);
     const first = key.check(1000, 4);
     key.check(2000, 3);

@@ -12,7 +12,7 @@ describe('sliding-log', () => {
     expect(key.check(119_000, 5).allowed).toBe(true);
   });
 
-  it('an admission counts for exactly one window', () => {
+  it('an entry of a sliding log counts for exactly one window', () => {
     const key = oneKey(policy);
     key.check(0, 2);
     expect(key.peek(59_999).remaining).toBe(3);
@@ -27,7 +27,7 @@ describe('sliding-log', () => {
     expect(key.check(500, 5).retryAfterMs).toBe(59_900);
   });
 
-  it('a refund of the newest call shortens resetAfterMs', () => {
+  it('a refund of the newest entry of a sliding log shortens resetAfterMs', () => {
     const key = oneKey(policy);
     key.check(0);
     const newest = key.check(1000, 2);
@@ -35,7 +35,7 @@ describe('sliding-log', () => {
     expect(key.peek(2000)).toMatchObject({ remaining: 4, resetAfterMs: 58_000 });
   });
 
-  it('a refund of an older call does not affect newer ones', () => {
+  it('a refund of an older entry of a sliding log does not affect newer entries', () => {
     const key = oneKey(policy);
     const older = key.check(0, 2);
     key.check(1000, 3);
@@ -54,7 +54,7 @@ describe('sliding-log', () => {
     expect(key.check(900)).toMatchObject({ allowed: false, retryAfterMs: 1000 });
   });
 
-  it('any number of refunds leaves no entries', () => {
+  it('refunded entries of a sliding log are deleted', () => {
     const key = oneKey({ algorithm: 'sliding-log', limit: 2, window: 2 ** 31 - 1 });
     let previous = key.check(0);
     for (let round = 1; round <= 5000; round++) {
@@ -66,7 +66,7 @@ describe('sliding-log', () => {
     expect(key.check(5000 + 2 ** 31 - 3)).toMatchObject({ allowed: true, remaining: 0 });
   });
 
-  it('an overcharge denies calls until it has left the window', () => {
+  it('an overcharge of a sliding log denies calls until the entry expires', () => {
     const key = oneKey(policy);
     key.check(0, 2);
     key.settle(20, key.check(10), 100);
@@ -74,7 +74,7 @@ describe('sliding-log', () => {
     expect(key.peek(30)).toMatchObject({ allowed: false, remaining: 0 });
   });
 
-  it('an overcharge beyond the range of an entry behaves like the largest one', () => {
+  it('an overcharge of 2^40 denies calls until the entry expires', () => {
     const key = oneKey(policy);
     key.settle(1, key.check(0), 2 ** 40);
     expect(key.check(59_999)).toMatchObject({ allowed: false, retryAfterMs: 1 });

@@ -39,14 +39,14 @@ describe('token-bucket', () => {
     expect(key.peek(365 * 86_400_000).remaining).toBe(10);
   });
 
-  it('a refund restores tokens up to the burst', () => {
+  it('a refund of a token bucket restores tokens up to the burst', () => {
     const key = oneKey(policy);
     const decision = key.check(0, 8);
     expect(key.refund(5000, decision)).toBe(3);
     expect(key.peek(5000)).toMatchObject({ remaining: 10, resetAfterMs: 0 });
   });
 
-  it('a refund returns only tokens that have not been refilled', () => {
+  it('a refund of a token bucket returns only tokens that have not been refilled', () => {
     const key = oneKey(policy);
     const first = key.check(0, 10);
     expect(key.check(5000, 5).allowed).toBe(true);
@@ -55,7 +55,7 @@ describe('token-bucket', () => {
     expect(key.peek(5000).remaining).toBe(5);
   });
 
-  it('a refund after the charge has been refilled returns nothing', () => {
+  it('a refund of a token bucket returns nothing after the charge has been refilled', () => {
     const key = oneKey(policy);
     const first = key.check(0, 4);
     key.check(4000, 10);
@@ -63,7 +63,7 @@ describe('token-bucket', () => {
     expect(key.peek(4000).remaining).toBe(0);
   });
 
-  it('settling for less returns at most tokens that have not been refilled', () => {
+  it('settling to a lower cost returns only tokens that have not been refilled', () => {
     const key = oneKey(policy);
     const first = key.check(0, 10);
     key.check(8000, 8);
@@ -71,7 +71,7 @@ describe('token-bucket', () => {
     expect(key.peek(8000).remaining).toBe(2);
   });
 
-  it('a late settlement for more has been refilled already', () => {
+  it('settling to a higher cost charges nothing after the bucket has refilled', () => {
     const key = oneKey(policy);
     const decision = key.check(0, 10);
     expect(key.settle(20_000, decision, 15)).toBe(0);
@@ -86,7 +86,7 @@ describe('token-bucket', () => {
     expect(key.check(2000).atMs % 60_000).toBe(2000);
   });
 
-  it('settling for more causes a debt that the bucket refills', () => {
+  it('settling to a higher cost causes a debt that the bucket refills', () => {
     const key = oneKey(policy);
     key.settle(0, key.check(0, 10), 15);
     expect(key.check(0)).toMatchObject({ allowed: false, retryAfterMs: 6000, remaining: 0 });
