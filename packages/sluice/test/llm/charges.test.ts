@@ -1,4 +1,4 @@
-/** Adjusting charges: order, debts, and stores that fail. */
+/** Adjustments of charges: order, debts, and stores that fail. */
 import { describe, expect, it } from 'vitest';
 import type { Limiter, Policies } from '../../src/api.ts';
 import { createLimiter, ManualClock } from '../../src/index.ts';
@@ -45,7 +45,7 @@ describe('Charges', () => {
     ]);
   });
 
-  it('later charges are refunded first', async () => {
+  it('Charges refunds the latest charges first', async () => {
     const { charges, used, clock } = charged(100, 100);
     clock.advance(30_000);
     await charges.adjustTo([300, 100]);
@@ -60,7 +60,7 @@ describe('Charges', () => {
     expect(used()).toEqual([0, 0]);
   });
 
-  it('costs above the room of a limit become debt of all limits that rise', async () => {
+  it('costs above the remaining capacity are charged as debt', async () => {
     const { charges, used } = charged(100, 100);
     await charges.adjustTo([1500, 200]);
     expect(used()).toEqual([1500, 200]);
@@ -68,7 +68,7 @@ describe('Charges', () => {
     expect(used()).toEqual([20, 20]);
   });
 
-  it('adjustments run in the order of their calls', async () => {
+  it('concurrent adjustments of a charge run in the order of the calls', async () => {
     const { charges, used } = charged(100, 100);
     const all = [200, 300, 50].map((cost) => charges.adjustTo([cost, cost]));
     await Promise.all(all);
@@ -98,7 +98,7 @@ describe('Charges', () => {
 });
 
 describe('llmFetch on a limiter that was closed', () => {
-  it('onSettled receives the error of the settlement', async () => {
+  it('if the limiter was closed, onSettled receives the error of the settlement', async () => {
     const { call, limiter, settled } = setUp({
       fetch: async () => new Response(chatObject('x', chatUsage({ input: 1, output: 1 }))),
     });

@@ -1,4 +1,4 @@
-/** However a call ends, it is settled exactly once, and neither tokens nor slots leak. */
+/** Every ending of a call settles the call once, and releases its tokens and slots. */
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -123,7 +123,7 @@ describe('calls without a complete response', () => {
   const url = () => `${server.url}/chat/completions`;
   const bound = JSON.stringify(chat()).length + CAP;
 
-  it('a JSON body that is cut is charged the bound, because the output was generated', async () => {
+  it('a call whose JSON body is cut is charged the bound', async () => {
     const text = chatObject('Hello', chatUsage(TOKENS));
     for (const chunks of [[''], [text.slice(0, 60), text.slice(60)]]) {
       const setup = setUp();
@@ -151,7 +151,7 @@ describe('calls without a complete response', () => {
     }
   });
 
-  it('a response that is never read is settled when it is idle', async () => {
+  it('a response that is never read is settled after the idle timeout', async () => {
     const setup = setUp({ idleTimeoutMs: 60_000 });
     server.reply = () => ({ headers: EVENTS, chunks: chatEvents(WORDS), neverEnds: true });
     const body = chat({ stream: true });
@@ -208,7 +208,7 @@ describe('calls without a complete response', () => {
     expect(setup.settled.length).toBe(2);
   });
 
-  it('a body that another reader keeps open is not settled by garbage collection', async () => {
+  it('a response whose body still has a reader is not settled by garbage collection', async () => {
     setFlagsFromString('--expose-gc');
     const collect = runInNewContext('gc') as () => void;
     const setup = setUp();
@@ -238,7 +238,7 @@ describe('calls without a complete response', () => {
 describe('slots', () => {
   const url = () => `${server.url}/chat/completions`;
 
-  it('a slot is held until the stream ends and renewed meanwhile', async () => {
+  it('the slot of a call is renewed and held until the stream ends', async () => {
     const { call, clock, limiter, used } = setUp({}, { inFlight: 1 });
     server.reply = () => ({ headers: EVENTS, chunks: chatEvents(WORDS, TOKENS) });
     const response = await call(url(), post(chat({ stream: true })));
@@ -269,7 +269,7 @@ describe('slots', () => {
     await until(() => used().slots === 0);
   });
 
-  it('a call that lost its slot does not release the slot of another one', async () => {
+  it('a call whose slot expired does not release the slot of another call', async () => {
     const { call, clock, limiter, used } = setUp({}, { inFlight: 1 });
     server.reply = () => ({ headers: EVENTS, chunks: chatEvents(WORDS, TOKENS) });
     const response = await call(url(), post(chat({ stream: true })));

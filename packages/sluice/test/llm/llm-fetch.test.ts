@@ -66,7 +66,7 @@ describe('reservation and settlement', () => {
     }
   });
 
-  it('a chunk reaches the caller before the next one is sent', async () => {
+  it('a chunk of a stream reaches the caller before the next chunk is sent', async () => {
     let next = (): void => {};
     const ready = new Promise<void>((resolve) => {
       next = resolve;
@@ -88,7 +88,7 @@ describe('reservation and settlement', () => {
     expect((await reader.read()).done).toBe(true);
   });
 
-  it('the response keeps its status, headers and URL', async () => {
+  it('the response of llmFetch has the status, headers and URL of the original', async () => {
     const { call } = setUp();
     server.reply = () => ({ status: 201, headers: { 'x-request-id': 'r1' }, chunks: ['{}'] });
     const response = await call(chatUrl(), post(chat()));
@@ -132,7 +132,7 @@ describe('reservation and settlement', () => {
     expect(used()).toMatchObject({ tokens: 8, money: 20 });
   });
 
-  it('keys can depend on the call', async () => {
+  it('a key function of llmFetch receives the model and the headers', async () => {
     const limiter = createLimiter({ policies: { tokens: '100000/1h' } });
     const call = llmFetch(limiter, {
       tokens: { policy: 'tokens', key: ({ model, headers }) => [model, headers.get('x-user')!] },
@@ -156,14 +156,14 @@ describe('misbehaving servers', () => {
       { chunks: [chatObject('x', chatUsage({ input: 1e15, output: 1 }))] },
     ],
     ['a usage with negative numbers', { chunks: [chatObject('x', { prompt_tokens: -5 })] }],
-  ])('%s is charged the bound', async (_, reply) => {
+  ])('a call whose response is %s is charged the bound', async (_, reply) => {
     const { call, used } = setUp();
     server.reply = () => reply;
     await (await call(chatUrl(), post(chat()))).text();
     expect(used()).toMatchObject({ requests: 1, tokens: bound, slots: 0 });
   });
 
-  it('a stream without usage is charged the bound of its input and the text received', async () => {
+  it('a stream without usage is charged the input bound and the bytes of the text', async () => {
     const { call, used } = setUp();
     const words = ['Hello', ' world'];
     server.reply = () => ({ headers: EVENTS, chunks: chatEvents(words) });
@@ -172,7 +172,7 @@ describe('misbehaving servers', () => {
     expect(used().tokens).toBe(streamBound - 500 + 'Hello world'.length + events);
   });
 
-  it('a stream of a reasoning model without usage is charged the bound', async () => {
+  it('a stream without usage is charged the bound if the model hides reasoning', async () => {
     const { call, used } = setUp();
     server.reply = () => ({ headers: EVENTS, chunks: chatEvents(['Hello']) });
     const body = chat({ stream: true, reasoning_effort: 'high' });
@@ -216,7 +216,7 @@ describe('misbehaving servers', () => {
     expect(used()).toEqual({ requests: 0, tokens: 0, money: 0, slots: 0 });
   });
 
-  it('a connection that is lost before the response keeps the charge of the request', async () => {
+  it('a call that loses the connection before the response is charged as a request', async () => {
     const { call, used } = setUp({
       fetch: async () => {
         const cause = Object.assign(new Error('reset'), { code: 'ECONNRESET' });
@@ -281,7 +281,7 @@ describe('denials', () => {
     });
   });
 
-  it('a call waits for the settlement of another one, up to maxWaitMs', async () => {
+  it('a call waits up to maxWaitMs for the settlement of another call', async () => {
     const { call, clock } = setUp({ maxWaitMs: 5000 }, small);
     const first = await call(chatUrl(), post(chat()));
     const waiting = call(chatUrl(), post(chat()));
@@ -304,7 +304,7 @@ describe('denials', () => {
     expect(used().requests).toBe(0);
   });
 
-  it('a call without a cap of its output gets a 400, or throws ERR_UNBOUNDED_CALL', async () => {
+  it('a call without an output cap gets a 400, or throws ERR_UNBOUNDED_CALL', async () => {
     const body = { ...chat(), model: 'claude', max_tokens: undefined };
     const response = await setUp().call(chatUrl(), post(body));
     expect(response.status).toBe(400);
@@ -323,7 +323,7 @@ describe('denials', () => {
     await expect(throwing).rejects.toMatchObject({ code: 'ERR_UNKNOWN_PRICE' });
   });
 
-  it('an aborted wait rejects with the reason and charges nothing', async () => {
+  it('a call that is aborted while it waits rejects and charges nothing', async () => {
     const { call, used } = setUp({ maxWaitMs: 60_000 }, { inFlight: 1 });
     const first = await call(chatUrl(), post(chat()));
     const controller = new AbortController();
@@ -354,7 +354,7 @@ describe('options', () => {
     expect(() => llmFetch(limiter, options as never)).toThrow(message);
   });
 
-  it('an unknown policy rejects the call', async () => {
+  it('llmFetch with an unknown policy rejects the call', async () => {
     const call = llmFetch(limiter, { tokens: { policy: 'tokns' as 'tokens', key: 'k' } });
     await expect(call(chatUrl(), post(chat()))).rejects.toMatchObject({
       code: 'ERR_UNKNOWN_POLICY',

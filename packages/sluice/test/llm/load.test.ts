@@ -1,4 +1,4 @@
-/** Many calls at the same time: the limits hold, and are used. */
+/** Many concurrent calls: the limits are never exceeded, and are used up. */
 import { describe, expect, it } from 'vitest';
 import { createLimiter, ManualClock } from '../../src/index.ts';
 import { type LlmFetchOptions, llmFetch } from '../../src/llm/index.ts';
@@ -56,7 +56,7 @@ function randomNumbers(seed: number): () => number {
 }
 
 describe('parallel calls', () => {
-  it('calls that reserve upper bounds never exceed a window', async () => {
+  it('concurrent calls that reserve upper bounds never exceed the limit of a window', async () => {
     const clock = new ManualClock(1_745_000_100_000);
     const random = randomNumbers(7);
     const spent: { atMs: number; tokens: number }[] = [];
@@ -81,7 +81,7 @@ describe('parallel calls', () => {
     }
   });
 
-  it('estimates of four times the usage leave at most 5 % of the limit unused', async () => {
+  it('with estimates of four times the usage, at most 5 % of the limit stay unused', async () => {
     const clock = new ManualClock(1_745_000_100_000);
     const limit = 20_000;
     let tokens = 0;
@@ -201,7 +201,7 @@ describe('charging while a response is streamed', () => {
     expect(used().tokens).toBe(75);
   });
 
-  it('output of a call longer than the window is charged when it is generated', async () => {
+  it('output of a call that outlasts the window is charged when it is generated', async () => {
     const { call, used, send, clock } = streaming(50);
     const reader = (
       await call(URL, post(chat({ stream: true, max_tokens: 1000 })))

@@ -1,4 +1,4 @@
-/** The provider's own limits: headers, holds and waits. */
+/** Limits that the provider reports in headers, and the waits that they cause. */
 import { describe, expect, it } from 'vitest';
 import { ManualClock } from '../../src/index.ts';
 import { providerReport } from '../../src/llm/provider-headers.ts';
@@ -13,7 +13,7 @@ const URL = 'http://model.test/v1/chat/completions';
 const report = (headers: Record<string, string>) => providerReport(new Headers(headers), NOW, MAX);
 
 describe('providerReport', () => {
-  it('reads the headers of OpenAI', () => {
+  it('providerReport reads the headers of OpenAI', () => {
     const headers = {
       'x-ratelimit-limit-requests': '60',
       'x-ratelimit-remaining-requests': '59',
@@ -30,7 +30,7 @@ describe('providerReport', () => {
     expect(report(short).limits[0].resetAfterMs).toBe(20);
   });
 
-  it('reads the headers of Anthropic', () => {
+  it('providerReport reads the headers of Anthropic', () => {
     const headers = {
       'anthropic-ratelimit-requests-limit': '50',
       'anthropic-ratelimit-requests-remaining': '49',
@@ -47,7 +47,7 @@ describe('providerReport', () => {
     ]);
   });
 
-  it('prefers retry-after-ms to retry-after, and reads dates', () => {
+  it('providerReport prefers retry-after-ms to retry-after, and reads dates', () => {
     expect(report({ 'retry-after': '20' }).retryAfterMs).toBe(20_000);
     expect(report({ 'retry-after': '20', 'retry-after-ms': '1500.5' }).retryAfterMs).toBe(1501);
     const date = 'Thu, 01 Jan 2026 00:00:05 GMT';
@@ -63,11 +63,11 @@ describe('providerReport', () => {
     [{ 'x-ratelimit-remaining-tokens': '5', 'x-ratelimit-reset-tokens': 'never' }],
     [{ 'anthropic-ratelimit-tokens-remaining': '5', 'anthropic-ratelimit-tokens-reset': '5' }],
     [{ 'anthropic-ratelimit-tokens-remaining': `${'9'.repeat(30)}` }],
-  ])('ignores %j', (headers) => {
+  ])('providerReport ignores the invalid headers %j', (headers) => {
     expect(report(headers as Record<string, string>)).toEqual({ limits: [] });
   });
 
-  it('caps absurd waits', () => {
+  it('providerReport caps waits at the maximum', () => {
     const headers = {
       'retry-after': '99999999999',
       'x-ratelimit-remaining-requests': '0',
@@ -92,7 +92,7 @@ describe('ProviderLimits', () => {
     'x-ratelimit-reset-tokens': '60s',
   };
 
-  it('a call waits until the reported limit has refilled enough', () => {
+  it('waitMs is the time until the limit that the provider reported has refilled enough', () => {
     const { clock, account: provider } = account();
     provider.sent(needs(1))(responding(headers));
     expect(provider.waitMs(needs(400))).toBe(0);
@@ -105,7 +105,7 @@ describe('ProviderLimits', () => {
     expect(provider.waitMs(needs(5000))).toBe(0);
   });
 
-  it('calls without a response so far are subtracted from the report', () => {
+  it('ProviderLimits subtracts calls without a response from the reported remaining', () => {
     const { account: provider } = account();
     provider.sent(needs(1))(responding(headers));
     const done = provider.sent(needs(300));
@@ -116,13 +116,13 @@ describe('ProviderLimits', () => {
     expect(provider.waitMs(needs(400))).toBe(0);
   });
 
-  it('a 200 with Retry-After holds no calls', () => {
+  it('a response 200 with Retry-After delays no calls', () => {
     const { account: provider } = account();
     provider.sent(needs(1))(responding({ 'retry-after': '30' }));
     expect(provider.waitMs(needs(1))).toBe(0);
   });
 
-  it('the least recently used of 10,000 accounts is evicted', () => {
+  it('ProviderLimits evicts the least recently used of 10,000 accounts', () => {
     const limits = new ProviderLimits(new ManualClock(NOW), MAX);
     const hold = (name: string) =>
       limits.account(name).sent(needs(1))(responding({ 'retry-after': '60' }, 429));
@@ -153,7 +153,7 @@ describe('llmFetch', () => {
   }
 
   it.each([429, 503, 529])(
-    'a %i with Retry-After holds later calls of the model',
+    'a response %i with Retry-After denies later calls of the model until then',
     async (status) => {
       const { call, clock, used, replies, sent } = replying();
       replies.push(new Response('{}', { status, headers: { 'retry-after': '20' } }));
@@ -172,7 +172,7 @@ describe('llmFetch', () => {
     },
   );
 
-  it('a held call is sent after the hold if maxWaitMs allows it', async () => {
+  it('a call within maxWaitMs is sent when Retry-After of the provider has passed', async () => {
     const { call, clock, replies, sent } = replying({ maxWaitMs: 30_000 });
     replies.push(new Response('{}', { status: 429, headers: { 'retry-after-ms': '20000' } }));
     await call(URL, post(chat()));
@@ -185,7 +185,7 @@ describe('llmFetch', () => {
     expect((await held).status).toBe(200);
   });
 
-  it('a call that was admitted while the provider denied another one is refunded', async () => {
+  it('a call that waited in acquire is refunded if the provider denied another call', async () => {
     const { call, limiter, used, replies, sent } = replying({ maxWaitMs: 60_000 });
     // The slots are taken, so the call waits in `acquire`.
     const holds = Array.from({ length: 8 }, () => limiter.checkSync('inFlight', 'k'));
@@ -201,7 +201,7 @@ describe('llmFetch', () => {
     expect(used()).toMatchObject({ slots: 0, tokens: 0 });
   });
 
-  it('the provider may have less than our own limit, and never more', async () => {
+  it('the remaining of the provider applies if the limiter would admit more', async () => {
     const headers = {
       'x-ratelimit-remaining-tokens': '600',
       'x-ratelimit-reset-tokens': '30s',
@@ -221,7 +221,7 @@ describe('llmFetch', () => {
     expect((await generous.call(URL, post(chat()))).status).toBe(429);
   });
 
-  it('maxHoldMs of 0 ignores the provider', async () => {
+  it('maxHoldMs: 0 ignores the limits of the provider', async () => {
     const { call, replies } = replying({ maxHoldMs: 0 });
     replies.push(new Response('{}', { status: 429, headers: { 'retry-after': '20' } }));
     await call(URL, post(chat()));

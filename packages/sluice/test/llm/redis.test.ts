@@ -37,7 +37,7 @@ function connected(key: string, options: Omit<LlmFetchOptions<typeof POLICIES>, 
 
 const URL = 'http://model.test/v1/chat/completions';
 
-it('calls of several limiters on Redis reserve at most the limit and are settled', async () => {
+it('calls of four limiters on Redis reserve at most the limit and are settled', async () => {
   const model = async () => {
     await sleep(20);
     return new Response(chatObject('x', chatUsage({ input: 20, output: 80 })));

@@ -1,4 +1,4 @@
-/** Reading usage from bodies, in whatever pieces they arrive. */
+/** Usage in response bodies, which arrive in chunks of any size. */
 import { describe, expect, it } from 'vitest';
 import { ResponseMeter } from '../../src/llm/response-meter.ts';
 import { parseUsage } from '../../src/llm/usage.ts';
@@ -33,7 +33,7 @@ const factsOf = ({ usage, outputBytes, events, isComplete, form }: ResponseMeter
 });
 
 describe.each(Object.entries(bodies))('%s', (name, { body, output }) => {
-  it(`${name} has its usage in whole and in any two chunks`, () => {
+  it(`the usage of ${name} is read in one chunk and in any two chunks`, () => {
     const bytes = bytesOf(body);
     const whole = factsOf(meterOf(bytes));
     expect(whole.usage).toMatchObject({ inputTokens: 12, outputTokens: 34 });
@@ -48,13 +48,13 @@ describe.each(Object.entries(bodies))('%s', (name, { body, output }) => {
     }
   });
 
-  it(`${name} has its usage in chunks of one byte`, () => {
+  it(`the usage of ${name} is read in chunks of one byte`, () => {
     const bytes = bytesOf(body);
     const single = Array.from(bytes, (_, at) => bytes.subarray(at, at + 1));
     expect(factsOf(meterOf(...single))).toEqual(factsOf(meterOf(bytes)));
   });
 
-  it.each(['\r\n', '\r'])(`${name} has its usage with lines that end with %j`, (ending) => {
+  it.each(['\r\n', '\r'])(`the usage of ${name} is read with lines that end with %j`, (ending) => {
     const whole = factsOf(meterOf(bytesOf(body)));
     const bytes = bytesOf(body.replaceAll('\n', ending));
     expect(factsOf(meterOf(bytes))).toEqual(whole);
@@ -64,14 +64,14 @@ describe.each(Object.entries(bodies))('%s', (name, { body, output }) => {
 });
 
 describe('ResponseMeter', () => {
-  it('an unfinished stream is not complete', () => {
+  it('ResponseMeter reports an unfinished stream as incomplete', () => {
     const events = messageEvents(WORDS, TOKENS);
     for (let count = 0; count < events.length; count++) {
       expect(meterOf(bytesOf(text(events.slice(0, count)))).isComplete).toBe(false);
     }
   });
 
-  it('an event over several data lines is read as one object', () => {
+  it('ResponseMeter reads an event over several data lines as one object', () => {
     const lines = 'data: {"type":"x",\ndata: "usage":{"input_tokens":1,"output_tokens":2}}\n\n';
     expect(meterOf(bytesOf(lines)).usage).toMatchObject({ inputTokens: 1, outputTokens: 2 });
   });
@@ -144,7 +144,7 @@ describe('parseUsage', () => {
     [null],
     [{}],
     [[1]],
-  ])('ignores the usage %j', (usage) => {
+  ])('parseUsage ignores the usage %j', (usage) => {
     expect(parseUsage(usage)).toBeUndefined();
   });
 });

@@ -1,4 +1,4 @@
-/** What a call reserves: bounds from its body, and prices. */
+/** The cost that a call reserves: token bounds from the body, and prices. */
 import { describe, expect, it } from 'vitest';
 import { modelCall } from '../../src/llm/model-call.ts';
 import { asMostExpensiveInput, costOf, type ModelOptions, modelOf } from '../../src/llm/models.ts';
@@ -28,7 +28,7 @@ describe('output bound', () => {
     ['responses', { max_output_tokens: 11 }, 11],
     ['messages', { max_tokens: 12 }, 12],
     ['embeddings', { input: 'x' }, 0],
-  ] as const)('the output of %s with %j is at most %i tokens', async (path, body, bound) => {
+  ] as const)('the output bound of %s with %j is %i tokens', async (path, body, bound) => {
     expect((await boundOf(path, body)).outputTokens).toBe(bound);
   });
 
@@ -41,21 +41,24 @@ describe('output bound', () => {
     // A cap that the endpoint does not read.
     ['responses', { max_tokens: 1 }],
     ['chat', { max_output_tokens: 1 }],
-  ] as const)('the output of %s with %j is bounded by the model only', async (path, body) => {
-    expect((await boundOf(path, body)).outputTokens).toBeUndefined();
-    expect((await boundOf(path, body, { maxOutputTokens: 4000 })).outputTokens).toBe(4000);
-  });
+  ] as const)(
+    'the output bound of %s with %j comes only from the model options',
+    async (path, body) => {
+      expect((await boundOf(path, body)).outputTokens).toBeUndefined();
+      expect((await boundOf(path, body, { maxOutputTokens: 4000 })).outputTokens).toBe(4000);
+    },
+  );
 });
 
 describe('input bound', () => {
-  it('the input has at most one token per byte of the body', async () => {
+  it('the input bound is one token per byte of the body, or maxInputTokens', async () => {
     const body = user('Grüße aus 東京 😀');
     const bytes = Buffer.byteLength(JSON.stringify(body));
     expect((await boundOf('chat', body)).inputTokens).toBe(bytes);
     expect((await boundOf('chat', body, { maxInputTokens: 20 })).inputTokens).toBe(20);
   });
 
-  it('tools and schemas add the prompt of the provider', async () => {
+  it('tools in the body add 1,000 tokens to the input bound', async () => {
     const body = { ...user('Hi'), tools: [{ type: 'function', function: { name: 'f' } }] };
     expect((await boundOf('chat', body)).inputTokens).toBe(JSON.stringify(body).length + 1000);
   });
@@ -76,10 +79,13 @@ describe('input bound', () => {
       'messages',
       user([{ type: 'tool_result', tool_use_id: 't', content: [{ type: 'image', source: {} }] }]),
     ],
-  ] as const)('the input of %s with %j is bounded by the model only', async (path, body) => {
-    expect((await boundOf(path, body)).inputTokens).toBeUndefined();
-    expect((await boundOf(path, body, { maxInputTokens: 5000 })).inputTokens).toBe(5000);
-  });
+  ] as const)(
+    'the input bound of %s with %j comes only from the model options',
+    async (path, body) => {
+      expect((await boundOf(path, body)).inputTokens).toBeUndefined();
+      expect((await boundOf(path, body, { maxInputTokens: 5000 })).inputTokens).toBe(5000);
+    },
+  );
 
   it.each([
     ['messages', { system: [{ type: 'text', text: 'a', cache_control: { type: 'ephemeral' } }] }],
@@ -87,7 +93,7 @@ describe('input bound', () => {
     ['responses', { input: [{ type: 'function_call_output', call_id: 'c', output: 'x' }] }],
     ['responses', { input: [{ role: 'user', content: [{ type: 'input_text', text: 'x' }] }] }],
     ['chat', { messages: [{ role: 'assistant', tool_calls: [{ id: 't', type: 'function' }] }] }],
-  ] as const)('the input of %s with %j is bounded by its bytes', async (path, body) => {
+  ] as const)('the input bound of %s with %j is the number of bytes', async (path, body) => {
     expect((await boundOf(path, body)).inputTokens).toBe(JSON.stringify(body).length);
   });
 });
@@ -100,17 +106,17 @@ describe('modelCall', () => {
     ['https://api.openai.com/v1/threads/t1/messages', 'other', 'openai'],
     ['https://api.anthropic.com/v1/messages/count_tokens', 'other', 'anthropic'],
     ['https://us.test/publishers/anthropic/models/claude:rawPredict', 'chat', 'openai'],
-  ])('%s is the endpoint %s in the shape of %s', async (url, endpoint, provider) => {
+  ])('modelCall reads %s as the endpoint %s of %s', async (url, endpoint, provider) => {
     expect(await modelCall(url, post(user('Hi')))).toMatchObject({ endpoint, provider });
   });
 
-  it('the model is that of the body or the deployment', async () => {
+  it('modelCall reads the model from the body or the deployment in the URL', async () => {
     const azure = 'https://x.test/openai/deployments/my-gpt/chat/completions';
     expect((await modelCall(azure, post(user('Hi')))).model).toBe('my-gpt');
     expect((await modelCall(azure, post({ ...user('Hi'), model: 'gpt-4o' }))).model).toBe('gpt-4o');
   });
 
-  it('reasoning is hidden if the body turns it on or the model says so', async () => {
+  it('hidesReasoning is true if the body or the model options enable reasoning', async () => {
     const hidden = async (body: object, model?: ModelOptions) =>
       hidesReasoning(await callOf('chat', body), model);
     expect(await hidden({})).toBe(false);
@@ -126,7 +132,7 @@ describe('modelCall', () => {
 describe('prices', () => {
   const usage = { inputTokens: 0, cachedInputTokens: 0, cacheWriteTokens: 0, outputTokens: 0 };
 
-  it('a cost is exact in millionths and rounded up', () => {
+  it('costOf is exact in millionths and rounded up', () => {
     // In floating point, 0.07 x 100 is 7.000000000000001.
     expect(costOf({ input: 0.07, output: 0 }, { ...usage, inputTokens: 100 })).toBe(7);
     expect(costOf({ input: 0.15, output: 0.6 }, { ...usage, inputTokens: 1 })).toBe(1);
