@@ -135,7 +135,7 @@ describe('metrics', () => {
     });
   });
 
-  it('records in a global provider that is set after openTelemetry is called', async () => {
+  it('openTelemetry uses a global meter provider that is set later', async () => {
     const { metrics } = await import('@opentelemetry/api');
     const telemetry = openTelemetry();
     const exporter = new InMemoryMetricExporter(AggregationTemporality.CUMULATIVE);
@@ -186,7 +186,7 @@ describe('spans', () => {
     ]);
   });
 
-  it('an acquire that another call wakes is recorded on its own span', async () => {
+  it('an acquire that a refund wakes is recorded on the span of the acquire', async () => {
     const { telemetry } = setUp();
     const limiter = createLimiter({ policies: { p: '1/1h' }, clock: clock() });
     const { receipt } = await limiter.check('p', 'a');
@@ -215,7 +215,7 @@ describe('spans', () => {
     expect(attributes['sluice.key']).toBe('hash of 3');
   });
 
-  it('a span that is not recorded is left alone, and so is a missing span', async () => {
+  it('decisions without an active span or in an ended span change no span', async () => {
     const { telemetry, exported } = setUp();
     const limiter = createLimiter({ policies: { p: '5/1m' } });
     limiter.onDecision(telemetry.onDecision);
@@ -234,7 +234,7 @@ describe('adapters', () => {
     { name: 'planned', limit: 1, window: '1h', shadow: true },
   ] as const;
 
-  it('an adapter takes both listeners as options', async () => {
+  it('an adapter accepts onDecision and onShadow of openTelemetry as options', async () => {
     const { telemetry, exported } = setUp();
     const limited = rateLimit({ limits, address: () => '203.0.113.7', ...telemetry });
     const handle = limited(() => new Response('hello'));
