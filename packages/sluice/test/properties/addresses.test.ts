@@ -114,7 +114,7 @@ describe('addresses', () => {
   const two = fc.tuple(addresses, spellings, spellings, prefixes);
 
   holds(
-    'an address has the key of ipaddr.js in every spelling',
+    'addressKey returns the key that ipaddr.js computes, for every spelling',
     two,
     ([bits, one, two, prefix]) => {
       const key = clientOf(bits, prefix);
@@ -135,7 +135,7 @@ describe('addresses', () => {
   const near = fc.tuple(addresses, fc.nat(127), spellings, spellings, prefixes);
 
   holds(
-    'two similar addresses have one key exactly if they have with ipaddr.js',
+    'two similar addresses have equal keys only if ipaddr.js computes equal keys',
     near,
     ([bits, bit, ...more]) => {
       const [one, two, prefix] = more;
@@ -147,7 +147,7 @@ describe('addresses', () => {
   );
 
   holds(
-    'two random addresses have one key exactly if they have with ipaddr.js',
+    'two random addresses have equal keys only if ipaddr.js computes equal keys',
     fc.tuple(addresses, addresses, prefixes),
     ([one, other, prefix]) => {
       const isOne = clientOf(one, prefix) === clientOf(other, prefix);

@@ -87,7 +87,7 @@ function play({ limit, windowMs, forMs, factor, moreMs, forgetMs, steps }: Trace
 }
 
 it(
-  'limits with blocks agree with the model',
+  'limits with blocks decide like the reference model',
   () => fc.assert(fc.property(trace, play), { numRuns: RUNS }),
   TIMEOUT_MS,
 );

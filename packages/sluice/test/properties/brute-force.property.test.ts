@@ -22,7 +22,7 @@ function random(seed: number): (below: number) => number {
 }
 
 it.each(['sliding-log', 'sliding-buckets'] as const)(
-  `%s: ${DECISIONS} decisions, none over the limit, no false denial by the log`,
+  `of ${DECISIONS} decisions of %s, none exceeds the limit; sliding-log denies no cost that fits`,
   (algorithm) => {
     const next = random(SEED);
     const windowMs = 1000;

@@ -144,13 +144,13 @@ function play(given: Trace): void {
 }
 
 it(
-  'concurrency limits agree with the model, alone and together with a window limit',
+  'concurrency limits decide like the model, alone and together with a window limit',
   () => fc.assert(fc.property(trace, play), { numRuns: RUNS }),
   TIMEOUT_MS,
 );
 
 it(
-  'a denied call passes after retryAfterMs and not 1 ms earlier',
+  'a call that a concurrency limit denied passes after retryAfterMs, not 1 ms earlier',
   () =>
     fc.assert(
       fc.property(

@@ -150,7 +150,7 @@ describe.each(ALGORITHMS)('%s', (algorithm) => {
   );
 
   holds(
-    `a refund of ${algorithm} restores the state before its call`,
+    `a refund of ${algorithm} restores the state before the refunded call`,
     traces(algorithm),
     ({ policy, steps }) => {
       const [plain, refunded] = [open(policy), open(policy)];
