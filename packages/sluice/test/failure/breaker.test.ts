@@ -43,7 +43,7 @@ describe('a closed breaker', () => {
     expect(breaker.state).toBe('open');
   });
 
-  it('a success restarts the count of consecutive failures', () => {
+  it('a success resets the count of consecutive failures', () => {
     const { breaker, see } = setUp();
     see('SSSSSSSSSSFFFFSFFFF');
     expect(breaker.state).toBe('closed');
@@ -84,7 +84,7 @@ describe('a closed breaker', () => {
 });
 
 describe('an open breaker', () => {
-  it('an open breaker admits no call for 250 ms, then one probe until it completes', () => {
+  it('an open breaker admits no call for 250 ms, then one probe until the probe ends', () => {
     const { clock, breaker, fail } = setUp();
     fail(5);
     clock.advance(249);
@@ -96,7 +96,7 @@ describe('an open breaker', () => {
     expect([breaker.admits(), breaker.admits()]).toEqual([undefined, undefined]);
   });
 
-  it('waitMs is the time until the next probe, at least 1 ms', () => {
+  it('waitMs of a breaker is the time until the next probe, at least 1 ms', () => {
     const { clock, breaker, fail } = setUp();
     expect(breaker.waitMs).toBe(1);
     fail(5);
@@ -107,7 +107,7 @@ describe('an open breaker', () => {
     expect(breaker.waitMs).toBe(1);
   });
 
-  it('the pause doubles after each failed probe, up to 1 s', () => {
+  it('the pause of a breaker doubles after each failed probe, up to 1 s', () => {
     const { breaker, fail, pauseMs } = setUp();
     fail(5);
     const pauses = Array.from({ length: 5 }, () => {
@@ -134,7 +134,7 @@ describe('an open breaker', () => {
     expect(pauseMs()).toBe(250);
   });
 
-  it('closing the breaker clears its earlier failures', () => {
+  it('a successful probe clears the earlier failures', () => {
     const { breaker, see, pauseMs } = setUp();
     see(`${'SF'.repeat(7)}SFFFFF`);
     pauseMs();
@@ -143,7 +143,7 @@ describe('an open breaker', () => {
     expect(breaker.state).toBe('closed');
   });
 
-  it('pauses are shortened at random by up to a quarter', () => {
+  it('the pause of a breaker is shortened at random by up to a quarter', () => {
     const chances = [0, 0.25, 0.5, 0.75, 0.999999];
     const pauses = chances.map((chance) => {
       const { fail, pauseMs } = setUp(() => chance);
@@ -153,7 +153,7 @@ describe('an open breaker', () => {
     expect(pauses).toEqual([250, 235, 219, 204, 188]);
   });
 
-  it('with Math.random, a pause has between 75 and 100 % of its length', () => {
+  it('with Math.random, the first pause of a breaker has 188 to 250 ms', () => {
     const seen = new Set<number>();
     for (let time = 0; time < 300; time++) {
       const { breaker, fail, pauseMs } = setUp(Math.random);
@@ -170,7 +170,7 @@ describe('an open breaker', () => {
     expect(seen.size).toBeGreaterThan(20);
   });
 
-  it('calls in flight when the breaker opens neither close it nor keep it open', () => {
+  it('calls in flight when the breaker opens have no effect on the breaker', () => {
     const { clock, breaker, fail, see } = setUp();
     fail(5);
     see('SSSSS');
@@ -183,7 +183,7 @@ describe('an open breaker', () => {
     expect(breaker.state).toBe('probing');
   });
 
-  it('an inconclusive probe makes the next call the probe', () => {
+  it('after an inconclusive probe, the next call is the probe', () => {
     const { clock, breaker, fail } = setUp();
     fail(5);
     clock.advance(250);
@@ -206,7 +206,7 @@ describe('an open breaker', () => {
 });
 
 describe('a breaker whose client has connected', () => {
-  it('after a connection the next call is the probe, without a pause', () => {
+  it('after the client has connected, the next call is the probe, without a pause', () => {
     const { breaker, fail } = setUp();
     fail(5);
     expect(breaker.admits()).toBe(undefined);
@@ -215,7 +215,7 @@ describe('a breaker whose client has connected', () => {
     expect([breaker.admits(), breaker.admits()]).toEqual(['probe', undefined]);
   });
 
-  it('a probe over the old connection is followed by another at once', () => {
+  it('if the client connects during a probe that fails, the next probe has no pause', () => {
     const { clock, breaker, fail } = setUp();
     fail(5);
     clock.advance(250);
@@ -227,7 +227,7 @@ describe('a breaker whose client has connected', () => {
     expect(breaker.waitMs).toBe(1000);
   });
 
-  it('a closed breaker stays closed, and a later outage has its pause', () => {
+  it('a connection of the client does not shorten the pause of a later outage', () => {
     const { breaker, fail } = setUp();
     breaker.ready();
     expect(breaker.admits()).toBe('call');

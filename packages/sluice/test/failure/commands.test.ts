@@ -1,4 +1,4 @@
-/** The breaker counts failed commands of the store, and no errors of callers. */
+/** The breaker counts failed commands of the store. It ignores errors of callers. */
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { withFailurePolicy } from '../../src/failure/index.ts';
 import { createLimiter, definePolicy } from '../../src/index.ts';
@@ -48,20 +48,17 @@ describe('one command with eight checks', () => {
     ['has a reply that is no list', () => 'OK', 'error'],
     ['has a reply without decisions', () => [Date.now()], 'error'],
     ['has no promise for a reply', () => undefined, 'error'],
-  ])(
-    'a command with eight checks that %s is one failure; the fifth opens the breaker',
-    async (_how, reply, reason) => {
-      const { store, world, nine } = setUp(reply);
-      for (let commands = 2; commands <= 4; commands += 2) {
-        expect(await nine()).toEqual(times(9, reason));
-        expect([world.commands, store.breaker]).toEqual([commands, 'closed']);
-      }
+  ])('a command with eight checks that %s counts as one failure', async (_how, reply, reason) => {
+    const { store, world, nine } = setUp(reply);
+    for (let commands = 2; commands <= 4; commands += 2) {
       expect(await nine()).toEqual(times(9, reason));
-      expect([world.commands, store.breaker]).toEqual([6, 'open']);
-    },
-  );
+      expect([world.commands, store.breaker]).toEqual([commands, 'closed']);
+    }
+    expect(await nine()).toEqual(times(9, reason));
+    expect([world.commands, store.breaker]).toEqual([6, 'open']);
+  });
 
-  it('a command that succeeds is one success for any number of checks', async () => {
+  it('a successful command counts as one success, regardless of the number of checks', async () => {
     const { store, world, nine } = setUp(admits);
     // With one success per check, ten failures could not be half of the last twenty.
     for (let commands = 0; commands < 10; commands += 2) {
@@ -74,7 +71,7 @@ describe('one command with eight checks', () => {
     expect(store.breaker).toBe('open');
   });
 
-  it('a command with a truncated reply is one failure', async () => {
+  it('a command with a truncated reply counts as one failure', async () => {
     const { store, nine } = setUp((args) => (admits(args) as unknown[]).slice(0, -2));
     for (let commands = 1; commands <= 5; commands += 2) {
       expect(store.breaker).toBe('closed');
@@ -91,7 +88,7 @@ describe('one lost command', () => {
   })();
 
   it.each(['adjust', 'reset', 'inspect'] as const)(
-    'lost calls of %s are one failure per command',
+    'eight lost calls of %s in two commands count as two failures',
     async (method) => {
       const { store, world } = setUp(lost);
       const charge = { policy: 'p', key: 'a', cost: 1, atMs: Date.now() };
@@ -108,7 +105,7 @@ describe('one lost command', () => {
   );
 });
 
-it('each call counts for a store that does not report commands', async () => {
+it('if a store does not report commands, the breaker counts each call', async () => {
   const store = withFailurePolicy(fakeStore('silent'), { onFailure: 'deny', deadlineMs: 20 });
   const limiter = createLimiter({ policies: { p: '5/1m' }, store });
   const pending = Array.from({ length: 4 }, () => limiter.check('p', 'a'));
@@ -140,7 +137,7 @@ describe('an error of a caller', () => {
   ];
 
   it.each(wrong)(
-    '%s rejects only that call and does not affect the breaker',
+    'a check with %s rejects and affects neither other checks nor the breaker',
     async (_what, check) => {
       const { store, limiter } = setUp(admits);
       for (let time = 0; time < 30; time++) {
@@ -168,7 +165,7 @@ describe('an error of a caller', () => {
     expect([world.commands, store.breaker]).toEqual([0, 'closed']);
   });
 
-  it('an error thrown before sending is not a failure of the store', async () => {
+  it('an error thrown before a command is sent does not count as a failure', async () => {
     const store = withFailurePolicy(fakeStore('throw'), { onFailure: 'deny', deadlineMs: 20 });
     const limiter = createLimiter({ policies: { p: '5/1m' }, store });
     for (let time = 0; time < 30; time++) {
@@ -181,7 +178,7 @@ describe('an error of a caller', () => {
 
 describe('wall clock', () => {
   it.each([-7_200_000, 7_200_000])(
-    'setting the wall clock by %i ms changes no deadline and no pause',
+    'setting the wall clock by %i ms changes no deadline and no pause of the breaker',
     async (jumpMs) => {
       const { store, world, limiter, nine } = setUp(lost);
       const pending = limiter.check('p', 'a');

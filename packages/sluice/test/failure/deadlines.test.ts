@@ -75,7 +75,7 @@ it('after removals in any order, each other deadline expires once', async () => 
   }
 });
 
-it('one timer serves all deadlines, and none runs without deadlines', async () => {
+it('all deadlines share one timer, and no timer runs without deadlines', async () => {
   const { deadlines, start } = setUp();
   expect(vi.getTimerCount()).toBe(0);
   const all = Array.from({ length: 1000 }, () => start('x'));
@@ -155,7 +155,7 @@ it('the timer runs for at most 50 ms after the last call, however long the deadl
   expect(ended).toEqual(['silent']);
 });
 
-it('calls that follow one another share a timer', async () => {
+it('deadlines that start and end one after another share a timer', async () => {
   const { deadlines, start } = setUp();
   const schedule = vi.spyOn(monotonicClock, 'schedule');
   for (let call = 0; call < 1000; call++) deadlines.end(start('x'));

@@ -49,7 +49,7 @@ function setUp(inner: Store, options: FailureOptions = {}) {
 }
 
 describe('a dead domain', () => {
-  it('a dead domain opens only its own breaker', async () => {
+  it('a silent failure domain degrades only calls to that domain', async () => {
     const silent = new Set([1]);
     const { store, limiter } = setUp(parted(silent));
     for (let time = 0; time < 10; time++) {
@@ -68,7 +68,7 @@ describe('a dead domain', () => {
     expect(store.breaker).toBe('closed');
   });
 
-  it('refunds, resets and inspections skip a dead domain only', async () => {
+  it('refunds, resets and inspections reject only for a domain with an open breaker', async () => {
     const silent = new Set<number>();
     const { store, limiter } = setUp(parted(silent));
     const receipts = await Promise.all([limiter.check('p', '1 a'), limiter.check('p', '2 a')]);
@@ -86,7 +86,7 @@ describe('a dead domain', () => {
     await limiter.reset('p', '2 a');
   });
 
-  it('a check with a dead domain is denied and does not use the probe of another', async () => {
+  it('a check of two domains uses no probe if one of the breakers admits no call', async () => {
     const [silent, failing] = [new Set([1]), new Set([2])];
     const { store, limiter } = setUp(parted(silent, failing));
     for (const key of ['1 a', '2 a']) {
@@ -111,7 +111,7 @@ describe('a dead domain', () => {
 });
 
 describe('calls in flight', () => {
-  it('calls to a dead domain leave capacity for calls to other domains', async () => {
+  it('calls to a silent domain leave capacity for calls to other domains', async () => {
     const { limiter } = setUp(parted(new Set([1])), { maxInFlight: 100 });
     // The guarded store learns the domains from calls.
     for (const domain of [0, 2, 3]) await limiter.check('p', `${domain} a`);
@@ -159,7 +159,7 @@ describe('a check that spans domains', () => {
     };
   }
 
-  it('a timeout of a check over several domains counts only for the silent one', async () => {
+  it('a timeout of a check over two domains counts only for the silent domain', async () => {
     const { limiter } = setUp(reporting());
     for (let time = 0; time < 10; time++) {
       const pending = limiter.check([
@@ -173,7 +173,7 @@ describe('a check that spans domains', () => {
   });
 });
 
-it('the number of breakers is bounded for any number of domains', async () => {
+it('domain numbers that are negative, fractional or huge are accepted', async () => {
   const inner = { ...parted(new Set()), domainOf: (_: unknown, key: string) => Number(key) };
   const { store, limiter } = setUp(inner);
   for (const key of ['-1', '0.5', '1e300', 'NaN', 'Infinity', '1025', `${2 ** 53}`]) {
@@ -182,7 +182,7 @@ it('the number of breakers is bounded for any number of domains', async () => {
   expect(store.breaker).toBe('closed');
 });
 
-it('an error thrown by domainOf rejects only its call', async () => {
+it('an error that domainOf throws rejects only that call', async () => {
   const inner: Store = {
     ...parted(new Set()),
     domainOf(_policy, key) {

@@ -150,7 +150,7 @@ describe('a failing store', () => {
     },
   );
 
-  it('a call waits exactly until the deadline', async () => {
+  it('a call to a silent store waits exactly until the deadline', async () => {
     const { limiter } = setUp({ onFailure: 'deny' }, 'silent');
     const settled = vi.fn();
     const pending = limiter.check('p', 'a').then(settled);
@@ -174,7 +174,7 @@ describe('a failing store', () => {
     expect(settled).toHaveBeenCalledOnce();
   });
 
-  it('a peek has the same fallback and is marked as degraded', async () => {
+  it('a peek has the same fallbacks as a check and is marked as degraded', async () => {
     const { limiter } = setUp({}, 'reject');
     for (const onFailure of ['allow', 'deny', 'local'] as const) {
       const result = await limiter.peek('p', 'a', { onFailure });
@@ -195,7 +195,7 @@ it.each([undefined, null, 7, [], [undefined]])('a store reply of %o is an error'
 });
 
 describe('a store that keeps failing', () => {
-  it('an open breaker sends no call: the reason is `open`, without a wait', async () => {
+  it('while the breaker is open, calls are not sent and have the reason `open`', async () => {
     const { limiter, inner, trip } = setUp({ onFailure: 'deny' });
     await trip();
     const before = inner.calls.length;
@@ -215,7 +215,7 @@ describe('a store that keeps failing', () => {
     expect(store.breaker).toBe('closed');
   });
 
-  it('no second call is sent while the probe is in flight', async () => {
+  it('no second call is sent while the probe of the breaker is in flight', async () => {
     const { limiter, inner, store, trip } = setUp({ onFailure: 'deny' });
     await trip();
     await pass(250);
@@ -230,7 +230,7 @@ describe('a store that keeps failing', () => {
     expect(store.breaker).toBe('open');
   });
 
-  it('refunds, resets and inspections can be the probe', async () => {
+  it('an inspection can be the probe of the breaker', async () => {
     const { limiter, store, trip } = setUp();
     await trip();
     await pass(250);
@@ -334,7 +334,7 @@ describe('precedence of onFailure', () => {
     }
   });
 
-  it('a policy without onFailure uses that of the store', async () => {
+  it('a policy without onFailure uses onFailure of the store', async () => {
     const { limiter } = setUp({ onFailure: 'deny' }, 'reject');
     const limits = [
       { policy: 'p', key: 'a' },

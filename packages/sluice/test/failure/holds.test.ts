@@ -31,7 +31,7 @@ function setUp(options: FailureOptions, mode: StoreMode) {
 }
 
 describe('holds and a failing store', () => {
-  it('a hold of the local fallback is renewed and released there', async () => {
+  it('a hold of the local fallback is renewed and released in the fallback', async () => {
     const { limiter } = setUp({ onFailure: 'local' }, 'reject');
     const { receipt, fence, degraded } = await limiter.check('jobs', 'a', { cost: 3 });
     expect([degraded?.action, receipt!.charges[0].fence]).toEqual(['local', fence]);
@@ -42,7 +42,7 @@ describe('holds and a failing store', () => {
     expect((await limiter.check('jobs', 'a')).allowed).toBe(true);
   });
 
-  it('a call that was allowed without a store has no hold to release', async () => {
+  it('release and renew return false for a call that onFailure: allow admitted', async () => {
     const { limiter } = setUp({ onFailure: 'allow' }, 'reject');
     const { receipt, fence } = await limiter.check('jobs', 'a');
     expect(fence).toBeUndefined();
@@ -71,7 +71,7 @@ describe('holds and a failing store', () => {
     expect(await remaining()).toBe(3);
   });
 
-  it('a release after a renewal also ends the hold that the store took late', async () => {
+  it('after a renewal, release also ends the hold that the store took late', async () => {
     const { inner, limiter, remaining, reply } = setUp({ onFailure: 'local' }, 'hold');
     const pending = limiter.check('jobs', 'a', { cost: 2 });
     await pass(20);
@@ -85,7 +85,7 @@ describe('holds and a failing store', () => {
     expect(await remaining()).toBe(3);
   });
 
-  it('block and unblock also apply to the local fallback', async () => {
+  it('unblock also ends a block of the local fallback', async () => {
     const { limiter } = setUp({ onFailure: 'local' }, 'reject');
     await limiter.check('login', 'a');
     expect((await limiter.check('login', 'a')).blockedUntilMs).toBeDefined();

@@ -68,7 +68,7 @@ const forms: [form: string, formOf: (receipt: Receipt) => Receipt][] = [
 
 describe.each(forms)('the receipt of a call that timed out, passed %s', (_form, formOf) => {
   it.each(algorithms)(
-    'a late receipt is settled locally and in the store after the reply (%s)',
+    'after the late reply, a call is settled locally and in the store (%s)',
     async (name) => {
       const { inner, limiter, reserve, reply, localRemaining } = setUp({}, name);
       const receipt = formOf(await reserve());
@@ -82,7 +82,7 @@ describe.each(forms)('the receipt of a call that timed out, passed %s', (_form, 
   );
 
   it.each(algorithms)(
-    'a late receipt is settled locally and in the store before the reply (%s)',
+    'before the late reply, a call is settled locally and in the store (%s)',
     async (name) => {
       const { inner, limiter, reserve, reply, localRemaining } = setUp({}, name);
       const receipt = formOf(await reserve());
@@ -95,7 +95,7 @@ describe.each(forms)('the receipt of a call that timed out, passed %s', (_form, 
   );
 
   it.each(['before', 'after'])(
-    'a late receipt is refunded locally and in the store, %s the reply',
+    '%s the late reply, a call is refunded locally and in the store',
     async (when) => {
       const { inner, limiter, reserve, reply, localRemaining } = setUp();
       const receipt = formOf(await reserve());
@@ -109,7 +109,7 @@ describe.each(forms)('the receipt of a call that timed out, passed %s', (_form, 
   );
 
   it.each(['before', 'after'])(
-    'a late receipt settled for more charges the store, %s the reply',
+    '%s the late reply, a call settled to a higher cost is charged in the store',
     async (when) => {
       const { inner, limiter, reserve, reply } = setUp();
       const receipt = formOf(await reserve());
@@ -121,7 +121,7 @@ describe.each(forms)('the receipt of a call that timed out, passed %s', (_form, 
     },
   );
 
-  it('a late receipt is settled in the store once', async () => {
+  it('a call with a late reply is settled in the store once', async () => {
     const { inner, limiter, reserve, reply } = setUp();
     const receipt = await reserve();
     const copies = [formOf(receipt), copyOf(receipt), copyOf(receipt)];
@@ -133,7 +133,7 @@ describe.each(forms)('the receipt of a call that timed out, passed %s', (_form, 
     expect(inner.used('a')).toBe(100);
   });
 
-  it('a late receipt of an `allow` fallback is settled in the store', async () => {
+  it('a call that `allow` admitted before the late reply is settled in the store', async () => {
     const { inner, limiter, reserve, reply } = setUp({ onFailure: 'allow' });
     const receipt = formOf(await reserve());
     await reply();
@@ -143,7 +143,7 @@ describe.each(forms)('the receipt of a call that timed out, passed %s', (_form, 
   });
 });
 
-it('each limit of a late check is settled by its own charge', async () => {
+it('each limit of a check with a late reply is settled to its own cost', async () => {
   const { inner, limiter, reply } = setUp();
   const pending = limiter.check([
     { policy: 'p', key: 'a', cost: 50 },
@@ -156,7 +156,7 @@ it('each limit of a late check is settled by its own charge', async () => {
   expect([inner.used('a'), inner.used('b')]).toEqual([5, 90]);
 });
 
-it('a settlement reaches the store while the breaker is open', async () => {
+it('a call with a late reply is settled in the store while the breaker is open', async () => {
   const { inner, store, limiter, reserve, reply } = setUp();
   const receipt = await reserve();
   const more = Array.from({ length: 5 }, () => limiter.check('p', 'b'));
@@ -168,7 +168,7 @@ it('a settlement reaches the store while the breaker is open', async () => {
   expect(inner.used('a')).toBe(100);
 });
 
-it('a late call that the store denies is settled only locally', async () => {
+it('a call that the store denies late is settled only locally', async () => {
   const { inner, limiter, reply } = setUp();
   inner.mode = 'reply';
   await limiter.check('p', 'a', { cost: 9000 });
@@ -183,7 +183,7 @@ it('a late call that the store denies is settled only locally', async () => {
   expect([inner.calls, inner.used('a')]).toEqual([[], 9000]);
 });
 
-it('only the receipt of a call that timed out has a token', async () => {
+it('only the receipt of a call that timed out has the field `late`', async () => {
   const { inner, limiter } = setUp();
   for (const [mode, late] of [
     ['hold', expect.any(String)],
@@ -197,7 +197,7 @@ it('only the receipt of a call that timed out has a token', async () => {
   }
 });
 
-it('an invalid token, or one of another key or cost, changes nothing in the store', async () => {
+it('a receipt whose field `late` is invalid changes nothing in the store', async () => {
   const { inner, limiter, reserve, reply } = setUp();
   const receipt = await reserve();
   await reply();
@@ -210,7 +210,7 @@ it('an invalid token, or one of another key or cost, changes nothing in the stor
   expect([inner.calls, inner.used('a')]).toEqual([[], 4000]);
 });
 
-it('a late call repeated under its id is settled once', async () => {
+it('a call with a late reply that is repeated under its id is settled once', async () => {
   const { limiter, reply } = setUp();
   const check = async (): Promise<Receipt> => {
     const pending = limiter.check('p', 'a', { id: 'x', cost: 50 });
@@ -260,7 +260,7 @@ describe('LateCharges', () => {
     expect(tokens.slice(0, 30_000).some(isKept)).toBe(false);
   });
 
-  it('fewer late calls are kept if each has many limits', () => {
+  it('fewer calls with late replies are kept if each call has many limits', () => {
     const { open, isKept } = setUpCharges();
     const tokens = Array.from({ length: 1000 }, () => open(50));
     expect(tokens.slice(-200).every(isKept)).toBe(true);

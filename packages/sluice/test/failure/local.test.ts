@@ -34,7 +34,7 @@ const algorithms = [
 ] as const;
 
 describe.each(algorithms)('with %s', (algorithm) => {
-  it(`the local fallback of ${algorithm} enforces the limit for one window`, async () => {
+  it(`the local fallback of ${algorithm} enforces the limit in each window`, async () => {
     const { clock, admitted } = setUp({ limit: 10, window: '1s', algorithm });
     expect(await admitted(25)).toBe(10);
     clock.advance(2000);
@@ -89,7 +89,7 @@ it('the local fallback charges all limits of a check or none', async () => {
   expect((await limiter.peek('p', 'a')).remaining).toBe(7);
 });
 
-it('one cost above its local share denies the check and charges none', async () => {
+it('one cost above the local share denies the check, which charges nothing', async () => {
   const { limiter } = setUp({ limit: 10, window: '1m' }, 0.5);
   const decision = await limiter.check([
     { policy: 'p', key: 'a', cost: 1 },
@@ -106,7 +106,7 @@ it('reset deletes the local key even if the store is unreachable', async () => {
   expect(await admitted(5)).toBe(3);
 });
 
-it('local charges count again in the next outage', async () => {
+it('charges of the local fallback still count in the next outage', async () => {
   const { inner, limiter, admitted } = setUp({ limit: 3, window: '1m' });
   expect(await admitted(2)).toBe(2);
   inner.mode = 'reply';
@@ -136,7 +136,7 @@ describe('the memory of the local store', () => {
     return least;
   }
 
-  it('the local store is released when all its charges have expired', async () => {
+  it('the memory of the local fallback is released when all charges have expired', async () => {
     useFakeTime();
     const store = withFailurePolicy(fakeStore('reject'));
     const limiter = createLimiter({ policies: { p: '5/1m' }, store });

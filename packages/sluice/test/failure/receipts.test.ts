@@ -28,20 +28,23 @@ const unavailable = { code: 'ERR_STORE_UNAVAILABLE' };
 const algorithms: WindowAlgorithmName[] = ['fixed-window', 'sliding-log', 'token-bucket'];
 
 describe('a receipt of a degraded decision', () => {
-  it.each(algorithms)('a local charge is refunded in this process (%s)', async (algorithm) => {
-    const { inner, limiter } = setUp({ onFailure: 'local' }, 'reject', algorithm);
-    const { receipt } = await limiter.check('p', 'a', { cost: 7 });
-    expect((await limiter.check('p', 'a', { cost: 7 })).allowed).toBe(false);
-    inner.mode = 'reply';
-    inner.calls.length = 0;
-    expect(await limiter.refund(receipt!)).toBe(7);
-    expect(await limiter.refund(receipt!)).toBe(0);
-    expect(inner.calls).toEqual([]);
-    inner.mode = 'reject';
-    expect((await limiter.check('p', 'a', { cost: 10 })).allowed).toBe(true);
-  });
+  it.each(algorithms)(
+    'a charge of the local fallback is refunded in the fallback (%s)',
+    async (algorithm) => {
+      const { inner, limiter } = setUp({ onFailure: 'local' }, 'reject', algorithm);
+      const { receipt } = await limiter.check('p', 'a', { cost: 7 });
+      expect((await limiter.check('p', 'a', { cost: 7 })).allowed).toBe(false);
+      inner.mode = 'reply';
+      inner.calls.length = 0;
+      expect(await limiter.refund(receipt!)).toBe(7);
+      expect(await limiter.refund(receipt!)).toBe(0);
+      expect(inner.calls).toEqual([]);
+      inner.mode = 'reject';
+      expect((await limiter.check('p', 'a', { cost: 10 })).allowed).toBe(true);
+    },
+  );
 
-  it('a local charge is settled in this process for each limit', async () => {
+  it('a charge of the local fallback is settled in the fallback for each limit', async () => {
     const { inner, limiter } = setUp({ onFailure: 'local' }, 'reject');
     const { receipt } = await limiter.check([
       { policy: 'p', key: 'a', cost: 4 },
@@ -70,7 +73,7 @@ describe('a receipt of a degraded decision', () => {
     expect((await limiter.check('p', 'a')).allowed).toBe(false);
   });
 
-  it('a decision and its receipt are still marked as degraded after JSON', async () => {
+  it('a receipt is still marked as degraded after JSON serialization', async () => {
     const { inner, limiter } = setUp({ onFailure: 'local' }, 'reject');
     const decision = copyOf(await limiter.check('p', 'a', { cost: 3 }));
     expect(decision.receipt!.charges).toMatchObject([{ key: 'a', cost: 3, degraded: true }]);
@@ -86,7 +89,7 @@ describe('a receipt of a degraded decision', () => {
     expect(inner.calls).toEqual([]);
   });
 
-  it('a local charge is settled while the breaker is open', async () => {
+  it('a charge of the local fallback is settled while the breaker is open', async () => {
     const { limiter, store } = setUp({ onFailure: 'local' }, 'reject');
     for (let time = 0; time < 5; time++) await limiter.check('p', 'trip');
     expect(store.breaker).toBe('open');
@@ -111,7 +114,7 @@ describe('a receipt of a degraded decision', () => {
 });
 
 describe('idempotency ids', () => {
-  it('an id admitted locally is admitted once, with the same decision', async () => {
+  it('a call repeated under its id gets the same decision of the local fallback', async () => {
     const { limiter } = setUp({ onFailure: 'local' }, 'reject');
     const first = await limiter.check('p', 'a', { id: '1', cost: 4 });
     await pass(7);
@@ -129,7 +132,7 @@ describe('idempotency ids', () => {
     expect((await limiter.peek('q', 'b')).remaining).toBe(9);
   });
 
-  it('a late admission under an id is returned to a retry', async () => {
+  it('a retry under the same id gets the late admission of the store', async () => {
     const { inner, limiter } = setUp({ onFailure: 'deny' }, 'hold');
     const pending = limiter.check('p', 'a', { id: '1' });
     await pass(20);
@@ -157,7 +160,7 @@ describe('a late reply', () => {
   };
 
   it.each(['deny', 'throw'] as const)(
-    'a late charge is refunded after a denial (%s)',
+    'a late charge is refunded if the call was denied or rejected (%s)',
     async (how) => {
       const { inner, decision } = await late(how);
       expect(decision.allowed ?? decision.code).toBe(
@@ -177,7 +180,7 @@ describe('a late reply', () => {
     },
   );
 
-  it('a late charge is refunded if the fallback denied the caller', async () => {
+  it('a late charge is refunded if the local fallback denied the call', async () => {
     const { inner, decision } = await late('local', { localShare: 0.2 });
     expect(decision).toMatchObject({ allowed: false, degraded: { action: 'local' } });
     expect(inner.used('a')).toBe(0);

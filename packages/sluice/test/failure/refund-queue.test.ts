@@ -42,7 +42,7 @@ describe('the refund of a denied caller', () => {
     return world;
   };
 
-  it.each(FAILING)('a timer retries the refund of a denied caller (%s)', async (mode) => {
+  it.each(FAILING)('a timer retries the failed refund of a denied call (%s)', async (mode) => {
     const { inner } = await deniedLate(mode);
     await pass(5000);
     expect(inner.used('a')).toBe(3);
@@ -55,7 +55,7 @@ describe('the refund of a denied caller', () => {
   });
 
   it.each(FAILING)(
-    'a successful call triggers the refund of a denied caller (%s)',
+    'a successful call triggers the failed refund of a denied call (%s)',
     async (mode) => {
       const { inner, limiter } = await deniedLate(mode);
       await pass(999);
@@ -67,7 +67,7 @@ describe('the refund of a denied caller', () => {
     },
   );
 
-  it('a refund is dropped when its charge no longer counts', async () => {
+  it('a refund is dropped when the charge has expired', async () => {
     const { inner } = await deniedLate('reject');
     await pass(120_000);
     inner.calls.length = 0;
@@ -95,7 +95,7 @@ describe('the refund of a denied caller', () => {
     expect(attempts).toBeLessThanOrEqual(11);
   });
 
-  it('closing the store sends waiting refunds', async () => {
+  it('close of the store sends waiting refunds', async () => {
     const { inner, store } = await deniedLate('reject');
     inner.mode = 'reply';
     await store.close();
@@ -164,7 +164,7 @@ describe('an aborted acquire', () => {
     }
   }
 
-  it('a refund from the queue wakes waiters', async () => {
+  it('the refund of an aborted acquire admits the next waiter', async () => {
     const { inner, limiter } = setUp();
     const controller = new AbortController();
     const { signal } = controller;
