@@ -49,7 +49,7 @@ describe('ExpiringRecords', () => {
     ...new Set(added.map(({ group }) => group)),
   ];
 
-  it('records never take more than the bytes', () => {
+  it('ExpiringRecords never exceed maxBytes', () => {
     fc.assert(
       fc.property(trace, fc.integer({ min: 0, max: 20_000 }), (steps, maxBytes) => {
         replay(steps, maxBytes, (records, added) => {
@@ -60,7 +60,7 @@ describe('ExpiringRecords', () => {
     );
   });
 
-  it('a group within its share of the bytes loses no record before it expires', () => {
+  it('a group within its share of the bytes loses no record before the record expires', () => {
     fc.assert(
       fc.property(trace, fc.integer({ min: 3000, max: 20_000 }), (steps, maxBytes) => {
         /** Groups that were above their share at some time. */
@@ -81,7 +81,7 @@ describe('ExpiringRecords', () => {
     );
   });
 
-  it('only the oldest records of a group are evicted, all of them before evictedMs', () => {
+  it('only the oldest records of a group, all from before evictedMs, are evicted', () => {
     fc.assert(
       fc.property(trace, fc.integer({ min: 0, max: 20_000 }), (steps, maxBytes) => {
         replay(steps, maxBytes, (records, added, nowMs) => {
@@ -101,7 +101,7 @@ describe('ExpiringRecords', () => {
     );
   });
 
-  it('one group alone uses all bytes', () => {
+  it('a single group of records can use all bytes', () => {
     const records = new ExpiringRecords<number>(100_000);
     for (let name = 0; name < 5000; name++) records.set('a', name, name, 100, 1000, START_MS);
     const kept = Array.from({ length: 5000 }, (_, name) => records.get(name)).filter(
@@ -110,7 +110,7 @@ describe('ExpiringRecords', () => {
     expect(kept.length).toBeGreaterThan(990);
   });
 
-  it('deletes groups whose records have expired', () => {
+  it('groups of records that have expired are deleted', () => {
     const records = new ExpiringRecords<number>(2 ** 30);
     for (let name = 0; name < 1000; name++) records.set(`g${name}`, name, name, 100, 10, START_MS);
     for (let name = 0; name < 2000; name++)
@@ -124,7 +124,7 @@ describe('memoryStore', () => {
   const policy = definePolicy('p', { limit: 1_000_000, window: '1h' });
   const params = policy.params!;
 
-  it('the ids of one client do not evict those of another', () => {
+  it('the ids of one client do not evict the ids of another client', () => {
     const store = memoryStore({ maxIdBytes: 100_000 });
     const decide = (id: string, client: string) => {
       const limits = [{ policy, params, key: client, cost: 1 }];
@@ -146,7 +146,7 @@ describe('memoryStore', () => {
     expect(first.client).toBe('a');
   });
 
-  it('the receipts of one client do not make those of another unusable', () => {
+  it('the receipts of one client do not make the receipts of another client unusable', () => {
     const store = memoryStore({ maxIdBytes: 20_000 });
     const use = (id: string, client: string, atMs: number) => {
       const charge = { policy: 'p', key: client, cost: 1, atMs };
@@ -160,7 +160,7 @@ describe('memoryStore', () => {
     expect(use('r-0', 'flooder', START_MS)).toBeUndefined();
   });
 
-  it('ids and receipts of 100,000 clients stay within the bytes', { timeout: 120_000 }, () => {
+  it('ids and receipts of 100,000 clients stay within maxIdBytes', { timeout: 120_000 }, () => {
     const source = new URL('../../dist/index.js', import.meta.url).href;
     const script = `
       import { definePolicy, memoryStore } from ${JSON.stringify(source)};

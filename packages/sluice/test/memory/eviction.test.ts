@@ -25,7 +25,7 @@ describe('eviction between policies', () => {
   });
 
   it.each(ALGORITHMS)(
-    '%s: a policy within its share decides like an unbounded store',
+    'a %s policy within its share of keys decides like an unbounded store',
     (algorithm) => {
       const policies = {
         honest: { limit: 5, window: '1h', algorithm },
@@ -50,7 +50,7 @@ describe('eviction between policies', () => {
     },
   );
 
-  it('the policy with the most keys loses a key', () => {
+  it('keys are evicted from the policy with the most keys', () => {
     const { limiter, store } = setUp({ small: '5/1h', large: '5/1h' }, 1000);
     for (let key = 0; key < 400; key++) limiter.checkSync('small', `small-${key}`);
     for (let key = 0; key < 5000; key++) limiter.checkSync('large', `large-${key}`, { cost: 5 });
@@ -77,7 +77,7 @@ describe('eviction between policies', () => {
 });
 
 describe('eviction within a policy', () => {
-  it('two keys used in turn stay within their limit in a full table', () => {
+  it('two keys used in turn stay within their limit in a full store', () => {
     const { limiter } = setUp({ login: '5/1h' }, 10_000);
     for (let key = 0; key < 10_000; key++) limiter.checkSync('login', `full-${key}`, { cost: 5 });
     let admitted = 0;
@@ -100,7 +100,7 @@ describe('eviction within a policy', () => {
     expect(kept).toBeGreaterThan(980);
   });
 
-  it.each(ALGORITHMS)('%s: no flood lets a key exceed its limit', (algorithm) => {
+  it.each(ALGORITHMS)('a flood of keys lets no key of %s exceed its limit', (algorithm) => {
     const { limiter } = setUp({ p: { limit: 4, window: '1h', algorithm } }, 50);
     const admitted = new Map<string, number>();
     let seed = 1;
@@ -115,7 +115,7 @@ describe('eviction within a policy', () => {
     expect(limiter.size).toBeLessThanOrEqual(50);
   });
 
-  it('any number of keys used in turn stay within their limits in a full table', () => {
+  it('300 keys used in turn stay within their limits in a full store', () => {
     const { limiter } = setUp({ login: '5/1h' }, 1000);
     for (let key = 0; key < 1000; key++) limiter.checkSync('login', `full-${key}`, { cost: 5 });
     const admitted = new Map<string, number>();
@@ -129,7 +129,7 @@ describe('eviction within a policy', () => {
     expect([...admitted.values()].reduce((sum, count) => sum + count)).toBeGreaterThan(300);
   });
 
-  it('an evicted key still counts when it is used again, until its use has expired', () => {
+  it('the use of an evicted key still counts until the window ends', () => {
     const { clock, limiter, store } = setUp({ p: { limit: 10, window: '1m' } }, 100);
     for (let key = 0; key < 300; key++) limiter.checkSync('p', `key-${key}`, { cost: 3 });
     expect(store.evicted).toBe(200);
@@ -176,7 +176,7 @@ describe('eviction within a policy', () => {
     expect(limiter.size).toBeLessThanOrEqual(10);
   });
 
-  it('eviction ends if Math.random is constant', () => {
+  it('eviction works if Math.random is constant', () => {
     for (const value of [0, 0.5, 0.999_999]) {
       vi.spyOn(Math, 'random').mockReturnValue(value);
       const { limiter } = setUp({ p: '1/1h', q: '1/1h' }, 20);

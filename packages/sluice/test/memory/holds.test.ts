@@ -29,7 +29,7 @@ function random(below: number, seed: { state: number }): number {
 }
 
 describe('holds in a full store', () => {
-  it('no key ever has more than its limit held, whatever is evicted', () => {
+  it('evictions never let a key have more holds than its limit', () => {
     const { clock, limiter, store } = setUp(50);
     const seed = { state: 7 };
     const held = new Map<string, { receipt: Receipt; untilMs: number }[]>();
@@ -63,7 +63,7 @@ describe('holds in a full store', () => {
     expect(Math.min(released, renewed)).toBeGreaterThan(100);
   });
 
-  it('a flood of keys leaves a renewed hold in place', () => {
+  it('a flood of keys does not end a hold that is renewed', () => {
     const { clock, limiter } = setUp(1000);
     const { receipt } = limiter.checkSync('jobs', 'honest', { cost: 3 });
     for (let round = 0; round < 20; round++) {
@@ -75,7 +75,7 @@ describe('holds in a full store', () => {
     expect(limiter.releaseSync(receipt!)).toBe(true);
   });
 
-  it('a hold without a record counts until its lease ends, and its release returns false', () => {
+  it('a hold whose record was evicted counts until its lease ends and cannot be released', () => {
     const { clock, limiter } = setUp(3);
     const { receipt } = limiter.checkSync('jobs', 'a', { cost: 3 });
     for (let call = 0; call < 3; call++) limiter.checkSync('jobs', 'b');
@@ -85,7 +85,7 @@ describe('holds in a full store', () => {
     expect(limiter.checkSync('jobs', 'a', { cost: 3 }).allowed).toBe(true);
   });
 
-  it('a release of an evicted key returns true, and frees the slot when its lease ends', () => {
+  it('release of an evicted key returns true, and the slot is free when the lease ends', () => {
     const { clock, limiter, store } = setUp(4);
     const receipts = ['a', 'b', 'c', 'd'].map((key) => limiter.checkSync('jobs', key).receipt!);
     limiter.checkSync('other', 'e');
@@ -101,7 +101,7 @@ describe('holds in a full store', () => {
 });
 
 describe('blocks in a full store', () => {
-  it('eviction of a key does not end its block', () => {
+  it('a flood of keys does not end a block', () => {
     const { limiter } = setUp(500);
     limiter.checkSync('login', 'a', { cost: 2 });
     limiter.checkSync('login', 'a');
@@ -109,7 +109,7 @@ describe('blocks in a full store', () => {
     expect(limiter.checkSync('login', 'a')).toMatchObject({ allowed: false, retryAfterMs: 20_000 });
   });
 
-  it('a flood of blocks deletes the oldest, and the window still limits its key', () => {
+  it('a flood of blocks deletes the oldest block, whose key is still limited by the window', () => {
     const { limiter } = setUp(500);
     const block = (key: string) => {
       limiter.checkSync('login', key, { cost: 2 });
@@ -128,7 +128,7 @@ describe('records', () => {
   const idsOf = (records: Records<{ id: number; expiresMs: number }>) =>
     records.all().map(({ id }) => id);
 
-  it('records are kept in order of insertion, up to the maximum', () => {
+  it('Records keeps records in order of insertion, up to the maximum', () => {
     const records = new Records(3);
     for (const id of [5, 1, 9, 1, 7]) records.add(record(id));
     expect(idsOf(records)).toEqual([9, 1, 7]);
@@ -141,7 +141,7 @@ describe('records', () => {
     expect(idsOf(records)).toEqual([7, 2, 3]);
   });
 
-  it('expire deletes expired records from the oldest on', () => {
+  it('Records.expire deletes expired records from the oldest on', () => {
     const records = new Records(10);
     for (const [id, expiresMs] of [
       [1, 5],

@@ -22,7 +22,7 @@ describe.runIf(USE_HOT_KEYS)('hot-key cache that admits every key', () => {
     },
   );
 
-  it('a cached key is not confused with another that has the same last characters', () => {
+  it('a cached key is not confused with a key that has the same last characters', () => {
     const { read, write } = tableModel();
     write('user:1-123', 1);
     write('user:2-123', 2);
@@ -41,7 +41,7 @@ describe.runIf(USE_HOT_KEYS)('hot-key cache that admits every key', () => {
     expect(read('')).toBe(3);
   });
 
-  it('a removed key is not found, and is new when it is added again', () => {
+  it('a removed key is not found, and has a new value when it is added again', () => {
     const { read, write, remove } = tableModel();
     write('user:123', 5);
     expect(read('user:123')).toBe(5);
@@ -62,7 +62,7 @@ describe.runIf(USE_HOT_KEYS)('hot-key cache that admits every key', () => {
     expect(hash).toHaveBeenCalledOnce();
   });
 
-  it('cached keys are found after growth, shrinking and removals have moved their rows', () => {
+  it('cached keys are found after growth, shrinking and removals moved their rows', () => {
     const commands = fc.array(
       fc.record({ remove: fc.boolean(), key: fc.nat(3000), count: fc.nat(900) }),
       { maxLength: 30 },
@@ -103,7 +103,7 @@ describe.runIf(USE_HOT_KEYS)('hot-key cache that admits every key', () => {
     verify(cached);
   });
 
-  it('a cached row is not found in a chunk that the new table reuses', () => {
+  it('a cached row in a chunk that a grown table reuses does not hide other keys', () => {
     /** Has a chosen hash for the cached key, and distributed hashes for others. */
     class Chosen extends KeyTable {
       cachedHash = 0;
@@ -140,7 +140,7 @@ describe.runIf(USE_HOT_KEYS)('hot-key cache that admits every key', () => {
     }
   });
 
-  it('a cached key does not keep the string alive that it was sliced from', () => {
+  it('a cached key does not keep the string alive from which it was sliced', () => {
     const { table, read } = tableModel();
     collect();
     const before = process.memoryUsage().heapUsed;

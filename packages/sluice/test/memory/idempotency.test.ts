@@ -22,7 +22,7 @@ describe('ids', () => {
     ['first', ['hour', 'minute', 'second']],
     ['between others', ['minute', 'hour', 'second']],
     ['last', ['second', 'minute', 'hour']],
-  ] as const)('an id is kept for exactly the longest window, which is %s', (_, order) => {
+  ] as const)('an id is kept for exactly the longest window, if this window is %s', (_, order) => {
     const { clock, limiter } = setUp({ second: '10/1s', minute: '10/1m', hour: '10/1h' });
     const limits = order.map((policy) => ({ policy, key: 'a' }) as const);
     const first = limiter.checkSync(limits, { id: 'one' });
@@ -39,7 +39,7 @@ describe('ids', () => {
     expect(limiter.peekSync('hour', 'a').remaining).toBe(9);
   });
 
-  it('different calls under one id do not affect each other', () => {
+  it('different calls under one id are charged separately, and each only once', () => {
     const { limiter } = setUp({ p: '10/1m', q: '10/1m' });
     limiter.checkSync('p', 'a', { id: 'one' });
     limiter.checkSync('p', 'a', { id: 'one', cost: 2 });
@@ -51,7 +51,7 @@ describe('ids', () => {
     expect(limiter.peekSync('p', 'a').remaining).toBe(7);
   });
 
-  it('an id applies to one algorithm and one window', () => {
+  it('calls of policies with different algorithms or windows do not share ids', () => {
     const clock = new ManualClock(START_MS);
     const store = memoryStore();
     const limiterOf = (p: PolicyInput) => createLimiter({ policies: { p }, store, clock });
@@ -67,7 +67,7 @@ describe('ids', () => {
     }
   });
 
-  it('a reset of any key of a call deletes its id', () => {
+  it('a reset of any key of a call deletes the id of the call', () => {
     const { limiter } = setUp({ p: '10/1m', q: '10/1m' });
     const both = [
       { policy: 'p', key: 'a' },
@@ -99,7 +99,7 @@ describe('ids', () => {
     expect(records.get(0)).toBeDefined();
   });
 
-  it('evicts the oldest records when the bytes run out, and keeps the newest', () => {
+  it('ExpiringRecords evicts the oldest records when the bytes run out', () => {
     const records = new ExpiringRecords<number>(10_000);
     for (let name = 0; name < 5000; name++) records.set('p', name, name, 10, 60_000, START_MS);
     const kept = Array.from({ length: 5000 }, (_, name) => name).filter(
@@ -110,7 +110,7 @@ describe('ids', () => {
     expect(kept).toEqual(Array.from({ length: kept.length }, (_, at) => 5000 - kept.length + at));
   });
 
-  it('a flood of ids in one group evicts its own records, not those of another', () => {
+  it('a flood of ids in one group evicts no records of another group', () => {
     const records = new ExpiringRecords<number>(100_000);
     for (let name = 0; name < 100; name++) records.set('honest', name, name, 10, 60_000, START_MS);
     for (let name = 1000; name < 100_000; name++)
@@ -149,7 +149,7 @@ describe('receipts', () => {
     ];
   };
 
-  it('a receipt is used once, and takes no key', () => {
+  it('a receipt can be used once, and its record takes no key', () => {
     const { limiter, store } = setUp({ p: '10/1m' });
     const adjustmentsOf = refund(definePolicy('p', '10/1m'));
     const charge = charged(limiter, 3);
@@ -173,7 +173,7 @@ describe('receipts', () => {
     }
   });
 
-  it('when the bytes run out, older receipts are rejected rather than used twice', () => {
+  it('when maxIdBytes are used up, older receipts count as used', () => {
     const { clock, limiter, store } = setUp({ p: '10/1m' }, { maxIdBytes: 16_000 });
     const adjustmentsOf = refund(definePolicy('p', '10/1m'));
     const first = charged(limiter, 1);
@@ -188,7 +188,7 @@ describe('receipts', () => {
     expect(limiter.peekSync('p', 'a').remaining).toBe(5);
   });
 
-  it('a reset of a key makes its receipts usable again', () => {
+  it('a reset of a key deletes the records of used receipts of the key', () => {
     const { limiter, store } = setUp({ p: '10/1m' });
     const adjustmentsOf = refund(definePolicy('p', '10/1m'));
     store.adjustOnceSync('r', adjustmentsOf(charged(limiter, 3)), START_MS);

@@ -11,7 +11,7 @@ function setUp<const P extends Record<string, PolicyInput>>(policies: P, maxKeys
 }
 
 describe('maxKeys', () => {
-  it.each(ALGORITHMS)('%s: a flood of throw-away keys does not free a denied key', (algorithm) => {
+  it.each(ALGORITHMS)('a flood of keys does not let a denied key of %s pass again', (algorithm) => {
     const { limiter } = setUp({ p: { limit: 10, window: '1h', algorithm } }, 1000);
     limiter.checkSync('p', 'abuser', { cost: 10 });
     for (let key = 0; key < 50_000; key++) limiter.checkSync('p', `throw-away-${key}`);
@@ -19,7 +19,7 @@ describe('maxKeys', () => {
     expect(limiter.size).toBe(1000);
   });
 
-  it('a flood frees no key if nearly all keys are at their limit', () => {
+  it('a flood of keys restores no capacity if nearly all keys are at their limit', () => {
     const { limiter } = setUp({ p: { limit: 10, window: '1h' } }, 1000);
     for (let key = 0; key < 999; key++) limiter.checkSync('p', `full-${key}`, { cost: 10 });
     for (let key = 0; key < 20_000; key++) limiter.checkSync('p', `throw-away-${key}`);
@@ -28,7 +28,7 @@ describe('maxKeys', () => {
     expect(freed).toBe(0);
   });
 
-  it('maxKeys applies to all policies, and a flood of one frees no key of another', () => {
+  it('maxKeys applies to all policies, and a flood in one frees no denied key of another', () => {
     const { limiter } = setUp({ login: '5/1h', api: '1000/1h' }, 500);
     limiter.checkSync('login', 'abuser', { cost: 5 });
     for (let key = 0; key < 20_000; key++) limiter.checkSync('api', `throw-away-${key}`);
@@ -50,7 +50,7 @@ describe('maxKeys', () => {
     expect(kept).toBeGreaterThan(95);
   });
 
-  it('a new key is limited although the store is full of keys that have used more', () => {
+  it('a new key is limited if the store is full of keys that have used more', () => {
     const { limiter } = setUp({ login: '5/1h' }, 1000);
     for (let key = 0; key < 1000; key++) limiter.checkSync('login', `used-${key}`, { cost: 2 });
     let admitted = 0;
@@ -74,7 +74,7 @@ describe('maxKeys', () => {
     expect(store.evicted).toBe(50);
   });
 
-  it('with maxKeys of 1, a check of two limits stays within both', () => {
+  it('with maxKeys: 1, a check of two limits stays within both limits', () => {
     const { limiter } = setUp({ a: '5/1s', b: '5/1s' }, 1);
     const both = [
       { policy: 'a', key: 'k' },
@@ -86,7 +86,7 @@ describe('maxKeys', () => {
 });
 
 describe('expiry', () => {
-  it.each(ALGORITHMS)('%s: expired keys are deleted while keys are added', (algorithm) => {
+  it.each(ALGORITHMS)('expired keys of %s are deleted while keys are added', (algorithm) => {
     const { clock, limiter } = setUp({ p: { limit: 100, window: '1s', algorithm } });
     let largest = 0;
     for (let key = 0; key < 100_000; key++) {
@@ -136,7 +136,7 @@ describe('expiry', () => {
     expect(limiter.size).toBeLessThan(35_000);
   });
 
-  it('a clock that steps back by less than a window finds its keys', () => {
+  it('no key is lost if the clock steps back by less than a window', () => {
     const { clock, limiter } = setUp({ p: '5/1m' });
     for (let key = 0; key < 2000; key++) limiter.checkSync('p', `key-${key}`, { cost: 5 });
     for (let key = 0; key < 6100; key++) {
@@ -199,7 +199,7 @@ describe('size and inspect', () => {
     ]);
   });
 
-  it('100,000 entries of one key are summed exactly', () => {
+  it('the costs of 100,000 entries of one key are summed exactly', () => {
     const { clock, limiter } = setUp({ p: { limit: 200_000, window: '365d' } });
     for (let call = 0; call < 100_000; call++) {
       limiter.checkSync('p', 'a', { cost: 2 });

@@ -30,7 +30,7 @@ describe('memory store', () => {
   });
 
   it.each(ALGORITHMS)(
-    '%s releases memory after a burst, with traffic of a few keys',
+    'the memory of a %s policy is released after a burst of keys',
     async (algorithm) => {
       const clock = new ManualClock(START_MS);
       const policies = { p: { limit: 100, window: '1m', algorithm } } as const;
@@ -48,7 +48,7 @@ describe('memory store', () => {
     },
   );
 
-  it('releases memory after a burst on a policy that is no longer used', async () => {
+  it('the memory of a burst is released if the policy is no longer used', async () => {
     const clock = new ManualClock(START_MS);
     const store = memoryStore();
     const old = createLimiter({ policies: { renamed: '100/1m' }, store, clock });

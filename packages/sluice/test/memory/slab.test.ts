@@ -101,7 +101,7 @@ describe.each([
   ['narrow, up to the last exact time', false, 2 ** 53 - 200_000, 5],
   ['wide, up to the last exact time', true, 2 ** 53 - 200_000, 5],
 ])('the %s slab', (_, wide, startMs, longestMs) => {
-  it('the slab keeps the entries of several keys like arrays', () => {
+  it('the slab returns the same entries of several keys as arrays', () => {
     const commands = fc.array(command(Math.floor(longestMs)), { maxLength: 60 });
     fc.assert(
       fc.property(commands, (list) => {
@@ -126,7 +126,7 @@ describe.each([
     );
   });
 
-  it('the slab keeps a log that grows, is refunded at any entry and shrinks', () => {
+  it('the slab is exact for a log that grows, is refunded at any entry and shrinks', () => {
     const model = new Model(new EntrySlab(wide), startMs);
     for (let n = 0; n < 3000; n++) model.append(1 + (n % 2), 1 + (n % 7));
     model.verify();
@@ -141,7 +141,7 @@ describe.each([
   });
 });
 
-it('a log of several entries is exact when an entry is settled past 2^32', () => {
+it('the slab is exact when an entry is settled to a total of 2^32', () => {
   for (const last of [0, 4, 9]) {
     const model = new Model(new EntrySlab(false), START_MS);
     for (let n = 0; n < 10; n++) model.append(1 + n, 1 + n);
@@ -156,7 +156,7 @@ it('a log of several entries is exact when an entry is settled past 2^32', () =>
   }
 });
 
-it('a narrow slab keeps debts beyond 2^32 exactly', () => {
+it('a narrow slab is exact for debts beyond 2^32', () => {
   const model = new Model(new EntrySlab(false), START_MS);
   for (let n = 0; n < 10; n++) model.append(1, 1);
   for (const at of [0, 9, 5, 3]) {
@@ -170,7 +170,7 @@ it('a narrow slab keeps debts beyond 2^32 exactly', () => {
   model.verify();
 });
 
-it('the slab keeps logs in blocks with numbers from 2^29 to 2^32', () => {
+it('the slab is exact for logs in blocks with numbers from 2^29 to 2^32', () => {
   const slab = new EntrySlab(false);
   const models: Model[] = [];
   // Blocks of the smallest kind lie in chunks of 2^10; the chunks before these have no memory.
