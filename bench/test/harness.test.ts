@@ -22,7 +22,7 @@ writeFileSync(
 );
 
 describe('the harness', () => {
-  it('runs contenders in turns in their own processes and compares them by round', async () => {
+  it('takeTurns runs contenders in turns, each in its own process', async () => {
     const times = await withContenders(module, ['quick', 'slow'], { factor: 2 }, (contenders) =>
       takeTurns(contenders, 3, 10),
     );
@@ -42,12 +42,12 @@ describe('the harness', () => {
   it.each([
     ['broken', 'broken: Error: out of order'],
     ['dying', 'the process of dying ended with code 3'],
-  ])('reports the error of a contender that is %s', async (name, message) => {
+  ])('takeTurns rejects with the error of a contender that is %s', async (name, message) => {
     const task = withContenders(module, [name], {}, (contenders) => takeTurns(contenders, 1, 1));
     await expect(task).rejects.toThrow(message);
   });
 
-  it('median and spread are those of the values', () => {
+  it('median and spread are computed from the values', () => {
     expect(median([3, 1, 2])).toBe(2);
     expect(median([4, 1, 2, 3])).toBe(2.5);
     expect(spread([80, 100, 120])).toBe(0.4);
@@ -70,7 +70,7 @@ describe('the report', () => {
   });
 
   it.each([bar('fast', '>=', 2, 1.99), bar('small', '<=', 48, 48.1)])(
-    'the exit code is 1 if a bar is missed: $name',
+    'the exit code is 1 if a result misses the bar $name',
     (missed) => {
       const printed: string[] = [];
       const bars = [...result.bars, missed];

@@ -89,7 +89,7 @@ describe('comparison', () => {
     });
   });
 
-  it('the ratio is the median over the turns', () => {
+  it('the ratio of two contenders is the median over the turns', () => {
     const result = { ratios: {}, bars: [] };
     compare(result, turns, 'busy', ['x, ours', 'x, bare', 0.9]);
     compare(result, turns, 'busy', ['x, bare', 'x, ours']);
@@ -106,7 +106,7 @@ describe('comparison', () => {
     });
   });
 
-  it('the bar compares CPU time per request', () => {
+  it('compare can require a ratio of the CPU time per request', () => {
     const result = { ratios: {}, bars: [] };
     compare(result, turns, 'busy', ['x, ours', 'x, bare', 0.7], 'server');
     expect(result.bars).toEqual([

@@ -8,11 +8,11 @@ const calls = [
 ];
 
 describe('figures of windows', () => {
-  it('slidingSums has one window for each call, without calls that are a window older', () => {
+  it('slidingSums returns one sum per call, without calls of a window before', () => {
     expect(slidingSums(calls, 1000)).toEqual([60, 90, 110]);
   });
 
-  it('fixedSums has one sum for each window of the limiter', () => {
+  it('fixedSums returns one sum for each window of the limiter', () => {
     expect(fixedSums(calls)).toEqual([90, 80]);
   });
 

@@ -6,7 +6,7 @@ import { commandTime, keepInFlight, serverCpu, underLoad } from '../redis/load.m
 const always = () => true;
 
 describe('keepInFlight', () => {
-  it('keeps the given number of calls in flight until all are made', async () => {
+  it('keepInFlight keeps the given number of calls in flight until all are made', async () => {
     let [now, most, made] = [0, 0, 0];
     const call = async () => {
       most = Math.max(most, ++now);
@@ -18,7 +18,7 @@ describe('keepInFlight', () => {
     expect([most, made, now]).toEqual([8, 50, 0]);
   });
 
-  it('counts admitted results; a rejection that is not an error is a denial', async () => {
+  it('keepInFlight counts admitted results; a rejection without an Error is a denial', async () => {
     let calls = 0;
     const call = async () => {
       calls++;
@@ -29,7 +29,7 @@ describe('keepInFlight', () => {
     expect(await keepInFlight(1, 40, call, isAllowed)).toBe(10);
   });
 
-  it('rejects with the first error', async () => {
+  it('keepInFlight rejects with the first error', async () => {
     const call = () => Promise.reject(new Error('connection lost'));
     await expect(keepInFlight(4, 40, call, always)).rejects.toThrow('connection lost');
   });
@@ -99,7 +99,7 @@ describe('the comparison', () => {
     ['b', [cost(4000, 8000), cost(8000, 8000), cost(3000, 8000)]],
   ]);
 
-  it('loadRows has decisions per second and costs in microseconds', () => {
+  it('loadRows returns decisions per second and costs in microseconds', () => {
     expect(loadRows(turns, 'busy')[0]).toEqual({
       measure: 'busy',
       contender: 'a',

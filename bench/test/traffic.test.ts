@@ -16,14 +16,14 @@ async function written(seed: number, name: string): Promise<readonly string[]> {
 describe('the log of the benchmark', async () => {
   const lines = await written(7, 'first.log');
 
-  it('the log has the given number of lines of one day, in order', () => {
+  it('writeLog writes the given number of lines of one day, in order', () => {
     expect(lines).toHaveLength(20_000);
     const times = lines.map((line) => line.slice(line.indexOf('[') + 1, line.indexOf(']')));
     expect([...times].sort()).toEqual(times);
     for (const time of times) expect(time).toMatch(/^10\/Oct\/2026:\d\d:\d\d:\d\d \+0000$/);
   });
 
-  it('the log has the given number of clients and a few heavy ones', () => {
+  it('writeLog writes the given number of clients, a few of them heavy', () => {
     const counts = new Map<string, number>();
     for (const line of lines) {
       const [client] = line.split(' ', 1);
@@ -35,7 +35,7 @@ describe('the log of the benchmark', async () => {
     expect(Math.max(...counts.values())).toBeGreaterThan(100);
   });
 
-  it('the same seed writes the same log', async () => {
+  it('writeLog writes the same log for the same seed', async () => {
     expect(await written(7, 'again.log')).toEqual(lines);
     expect(await written(8, 'other.log')).not.toEqual(lines);
   });
