@@ -32,7 +32,7 @@ beforeAll(async () => {
 });
 afterAll(() => Promise.all(servers.map((server) => server.close())));
 
-it(`${DENIED} random denials: the same request passes after Retry-After seconds`, async () => {
+it(`${DENIED} denied requests pass if they are repeated after Retry-After seconds`, async () => {
   const dice = new Dice(42);
   const clients = Array.from({ length: DENIED }, (_, number) => {
     const server = servers[number % servers.length];

@@ -159,25 +159,28 @@ function fill(slab: EntrySlab, state: ReturnType<typeof stateOf>, entries: numbe
 describe.each([
   ['narrow', false, 1],
   ['wide', true, 2],
-])('the memory of a %s slab', (_, wide, width) => {
+])('the memory of a %s slab', (kind, wide, width) => {
   it.each([
     ['100,000 logs of 3', 100_000, 3, 11],
     ['50,000 logs of 7', 50_000, 7, 9.5],
     ['5,000 logs of 100', 5000, 100, 9.5],
     ['1,000 logs of 450', 1000, 450, 9.9],
     ['1 log of 100,000', 1, 100_000, 9.9],
-  ])('%s take at most 11 bytes per entry, or 22 in a wide slab', (_name, logs, entries, most) => {
-    const before = bytes();
-    const slab = new EntrySlab(wide);
-    const states = Array.from({ length: logs }, () => stateOf(slab));
-    const own = bytes() - before;
-    for (const state of states) fill(slab, state, entries);
-    const each = (bytes() - before - own) / (logs * entries);
-    expect(each).toBeLessThan(width * most);
-    expect(states.length).toBe(logs);
-  });
+  ])(
+    `in a ${kind} slab, %s take at most 11 bytes per entry, or 22 if wide`,
+    (_name, logs, entries, most) => {
+      const before = bytes();
+      const slab = new EntrySlab(wide);
+      const states = Array.from({ length: logs }, () => stateOf(slab));
+      const own = bytes() - before;
+      for (const state of states) fill(slab, state, entries);
+      const each = (bytes() - before - own) / (logs * entries);
+      expect(each).toBeLessThan(width * most);
+      expect(states.length).toBe(logs);
+    },
+  );
 
-  it('the slab releases memory after a burst, when all but a few logs are cleared', () => {
+  it(`a ${kind} slab releases memory after a burst, when most logs are cleared`, () => {
     const slab = new EntrySlab(wide);
     const states = Array.from({ length: 30_000 }, () => stateOf(slab));
     const before = bytes();
@@ -196,7 +199,7 @@ describe.each([
     expect(bytes() - before).toBeLessThan(600_000 * width);
   });
 
-  it('the slab releases memory when a log of 100,000 entries has expired', () => {
+  it(`a ${kind} slab releases memory when a log of 100,000 entries has expired`, () => {
     const slab = new EntrySlab(wide);
     const state = stateOf(slab);
     const before = bytes();
@@ -208,7 +211,7 @@ describe.each([
     expect(bytes() - before).toBeLessThan(37_000 * width);
   });
 
-  it('a slab with one entry takes less than 1 KB, or 2 KB if wide', () => {
+  it(`a ${kind} slab with one entry takes less than 1 KB, or 2 KB if wide`, () => {
     const before = bytes();
     const slabs = Array.from({ length: 1000 }, () => {
       const slab = new EntrySlab(wide);

@@ -100,8 +100,8 @@ describe.each([
   ['narrow, at a time above 2^48', false, 2 ** 48 - 500, 50],
   ['narrow, up to the last exact time', false, 2 ** 53 - 200_000, 5],
   ['wide, up to the last exact time', true, 2 ** 53 - 200_000, 5],
-])('the %s slab', (_, wide, startMs, longestMs) => {
-  it('the slab returns the same entries of several keys as arrays', () => {
+])('the %s slab', (kind, wide, startMs, longestMs) => {
+  it(`the slab returns the same entries of several keys as arrays (${kind})`, () => {
     const commands = fc.array(command(Math.floor(longestMs)), { maxLength: 60 });
     fc.assert(
       fc.property(commands, (list) => {
@@ -126,7 +126,7 @@ describe.each([
     );
   });
 
-  it('the slab is exact for a log that grows, is refunded at any entry and shrinks', () => {
+  it(`the slab is exact for a log that grows, is refunded and shrinks (${kind})`, () => {
     const model = new Model(new EntrySlab(wide), startMs);
     for (let n = 0; n < 3000; n++) model.append(1 + (n % 2), 1 + (n % 7));
     model.verify();
