@@ -244,7 +244,7 @@ describe('acquire', () => {
     expect(log).toEqual([['waiting', 0, true]]);
   });
 
-  it('the refund of an aborted waiter admits the next one', async () => {
+  it('the refund of an aborted waiter admits the next waiter', async () => {
     const { limiter, log, note } = setUp(promisesOnly());
     const stop = new AbortController();
     note('called off', limiter.acquire('one', 'a', { signal: stop.signal }));
@@ -272,7 +272,7 @@ describe('acquire', () => {
     expect(decide).not.toHaveBeenCalled();
   });
 
-  it('a store error rejects one waiter, and the next one proceeds', async () => {
+  it('a store error rejects one waiter, and the next waiter proceeds', async () => {
     const store = promisesOnly();
     const decide = vi.spyOn(store, 'decide').mockRejectedValueOnce(new Error('store is down'));
     const { limiter } = setUp(store);

@@ -275,7 +275,7 @@ describe.each([
     expect(await limiter.peek('rate', 'a')).toMatchObject({ remaining: 2 });
   });
 
-  it('run with a window and a concurrency limit charges one and releases the other', async () => {
+  it('run with both kinds of limits charges the window and releases the hold', async () => {
     const { limiter, held } = setUp(open());
     const limits = [
       { policy: 'rate', key: 'a' },

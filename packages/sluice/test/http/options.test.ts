@@ -206,7 +206,7 @@ describe('a limit on requests', () => {
     ]);
   });
 
-  it('an address on the allow list is not counted; one on the deny list gets 403', async () => {
+  it('an address in `allow` is not counted, and an address in `deny` gets 403', async () => {
     const allowed = serve({ limit: 1, window: '1h', allow: ['203.0.113.0/24'] });
     for (let call = 0; call < 3; call++) expect((await allowed(request())).status).toBe(200);
     const denied = serve({ limit: 1, window: '1h', deny: ['203.0.113.7'] });

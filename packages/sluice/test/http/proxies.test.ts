@@ -209,7 +209,7 @@ describe('a wrong trustProxy', () => {
     expect(warned).toContain('WARN_FORWARDED_SHORT');
   });
 
-  it('if trustProxy is too low, clients share one key and cannot forge it', async () => {
+  it('if trustProxy is too low, clients share one key and cannot forge the key', async () => {
     const { port } = outer.get('nginx, haproxy')!;
     const keys = await keysOf(port, '127.0.0.2', [['X-Forwarded-For', '9.9.9.9']]);
     expect(keys['x-forwarded-for 1']).toBe('127.0.0.1');

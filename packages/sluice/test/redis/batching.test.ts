@@ -317,7 +317,7 @@ describe('the deny cache', () => {
     }
   });
 
-  it('a deny cache with maxKeys denials evicts the oldest one', async () => {
+  it('a deny cache with maxKeys denials evicts the oldest denial', async () => {
     const limiter = limiterWith({ denyCache: { maxKeys: 2 } });
     for (const key of ['a', 'b', 'c']) {
       await limiter.check('few', key, { cost: 3 });

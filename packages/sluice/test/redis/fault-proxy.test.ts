@@ -145,7 +145,7 @@ it('blackHole holds back bytes and the ends of connections until it is switched 
   await vi.waitUntil(() => client.text === 'unsolicited hello', soon);
 });
 
-it('halfOpen closes open connections only to the server and does not affect new ones', async () => {
+it('halfOpen closes open connections only to the server, and no new connections', async () => {
   const { client, server } = await open();
   proxy.halfOpen();
   await vi.waitUntil(() => server.isClosed, soon);

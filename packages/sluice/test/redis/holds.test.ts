@@ -267,7 +267,7 @@ describe('blocks in Redis', () => {
     expect((await one.check('login', 'a')).allowed).toBe(true);
   });
 
-  it('a denial is cached until its block ends, and the next one starts a new block', async () => {
+  it('a denial is cached until the block ends; the next denial starts a new block', async () => {
     const policies = { login: { limit: 1, window: '1m', block: '50ms' } } as const;
     const options = {
       ...silent,

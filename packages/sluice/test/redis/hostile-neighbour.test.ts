@@ -89,7 +89,7 @@ async function openHostile(prefix: string) {
 }
 
 describe('seven clients beside a hostile one', () => {
-  it('seven clients beside a hostile one get undegraded decisions', async () => {
+  it('a hostile client does not degrade the decisions of seven other clients', async () => {
     await world.client.call('CONFIG', ['SET', 'slowlog-log-slower-than', '1000']);
     const prefix = newPrefix();
     await runOthers(prefix);

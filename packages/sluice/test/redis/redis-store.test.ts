@@ -144,7 +144,7 @@ describe('the Redis store', () => {
     await expect(limiter.check('c', 'a')).rejects.toMatchObject({ code: 'ERR_STORE_UNAVAILABLE' });
   });
 
-  it('limiters with equal policies share counters, and a changed window has new ones', async () => {
+  it('limiters with equal policies share counters; a new window has new counters', async () => {
     const prefix = 'shared:';
     const limiterOf = (window: string) =>
       createLimiter({

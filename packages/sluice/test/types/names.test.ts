@@ -49,7 +49,7 @@ it('a limiter accepts only the operations of each policy', () => {
   ).toThrow(code('ERR_UNKNOWN_OPERATION'));
 });
 
-it('an admitted decision has a receipt and a denied one has none', () => {
+it('an admitted decision has a receipt, and a denied decision has none', () => {
   const decision: Decision = limiter.checkSync('perMinute', 'b');
   if (decision.allowed) {
     const receipt: Receipt = decision.receipt;
