@@ -19,6 +19,8 @@ const { url, prefix, policy, calls, inFlight, maxTokens, estimate, maxWaitMs, se
 const { client, close } = await clients.ioredis(url, { socketTimeout: 60_000 });
 const store = redisStore(client, {
   ...{ prefix, onFailure: 'throw', deadlineMs: 60_000, denyCache: false, onWarning() {} },
+  // In the long form, each process makes more calls at the same time than the default allows.
+  maxInFlight: 20_000,
 });
 const limiter = createLimiter({ policies: { tokens: policy }, store });
 
@@ -62,6 +64,9 @@ const limited = llmFetch(limiter, {
   onSettled: () => void settled++,
 });
 const body = JSON.stringify({ model: 'm', messages: [], max_tokens: maxTokens });
+
+// Ends with the test, also if that fails.
+process.once('disconnect', () => process.exit());
 
 const made = [];
 let started = 0;
