@@ -115,7 +115,7 @@ describe('a process that is paused for longer than its lease', () => {
         events.filter(({ what }) => what.startsWith('other')),
       );
       // Otherwise there was no work that could have been admitted too early.
-      expect(others.length).toBeGreaterThan(100);
+      expect(others.length).toBeGreaterThan(20);
       for (const pair of pairs) {
         const fences = fencesOf(pair);
         expect(fences.length).toBeGreaterThan(2 * PAUSES);
