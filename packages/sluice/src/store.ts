@@ -145,6 +145,8 @@ export type OnRelease = (listener: (policy: string, key: string) => void) => () 
 
 /** Receives the result of an operation: either `succeeded` or `failed` is called, once. */
 export interface Recipient<T> {
+  /** Whether the caller waits no longer. */
+  readonly isExpired?: boolean;
   sent?(command: SentCommand): void;
   succeeded(result: T): void;
   failed(error: unknown): void;

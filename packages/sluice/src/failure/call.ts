@@ -28,7 +28,7 @@ export abstract class Call<T> extends Deadline implements Recipient<T> {
   /** The commands of a call with several domains, by domain. */
   private commands: Map<number, SentCommand> | undefined = undefined;
   private isDone = false;
-  private isExpired = false;
+  isExpired = false;
   private fallbackResult: T | undefined = undefined;
   private resolve!: (result: T) => void;
   private reject!: (error: unknown) => void;

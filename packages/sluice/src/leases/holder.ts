@@ -7,10 +7,11 @@
  *              A renewal reports what was spent and requests units for the current demand. Without
  *              demand it returns all units, and the key is cold again
  *
- * A request grants at most a share of the free units, so no holder takes them all. If none are
- * granted, or the request fails, the holder waits before it sends another one. Meanwhile, and
- * whenever too few units are left, the store decides.
+ * A request grants at most a share of the free units, so no holder takes them all. If it grants too
+ * few, or fails, the holder waits before it sends another one. Meanwhile the store decides. Calls
+ * that find too few units are in its queue.
  */
+import { CallQueue } from './call-queue.ts';
 import { type Clocks, type Grant, type Instant, Lease, type LeaseRequest } from './lease.ts';
 
 /** The demand per lease length from which a key is hot. */
@@ -21,8 +22,12 @@ const HEADROOM = 1.25;
 const LOW = 0.3;
 /** A renewal starts when this part of the lease has passed, or earlier if replies are slow. */
 const RENEW_AT = 0.75;
-/** The delay after a request that was granted few units or none, as a part of the lease length. */
-const EMPTY_DELAY = 1 / 8;
+/** A lease lasts at least this many times the duration of a request. */
+const LATENCIES = 4;
+/** The time between requests if one was granted fewer units than requested, in lease lengths. */
+const SHORT_DELAY = 1 / 2;
+/** Calls wait for the reply to a request for at most this time. Their deadline may be earlier. */
+const REPLY_MS = 1000;
 /** The delay after a request that failed. */
 const FAILED_DELAY_MS = 250;
 
@@ -33,12 +38,15 @@ export interface HolderOptions {
   /** The id of the lease. */
   readonly id: number;
   readonly lengthMs: number;
+  /** The length of a lease if replies are slow, at most. */
+  readonly longestMs: number;
   /** The part of the free units that a request may be granted, in thousandths. */
   readonly thousandths: number;
 }
 
 export class Holder {
   readonly lease: Lease;
+  readonly queue = new CallQueue(() => this.#isReplyExpected);
   readonly #borrow: Borrow;
   readonly #clocks: Clocks;
   readonly #options: HolderOptions;
@@ -48,6 +56,8 @@ export class Holder {
   #perMs = 0;
   #granted = 0;
   #isRequested = false;
+  #isShort = false;
+  #isReplyExpected = false;
   /** The duration of a request; the slowest ones count most. */
   #latencyMs = 0;
   #notBeforeMs = 0;
@@ -58,7 +68,7 @@ export class Holder {
     this.#borrow = borrow;
     this.#clocks = clocks;
     this.#options = options;
-    this.lease = new Lease(options.id, clocks, options.lengthMs);
+    this.lease = new Lease(options.id, clocks);
     this.#sinceMs = clocks.monotonic.now();
   }
 
@@ -68,6 +78,11 @@ export class Holder {
     const { left } = this.lease;
     if (left - cost <= this.#granted * LOW) this.#renewIfHot();
     return left >= cost;
+  }
+
+  /** Whether the key is hot, and the last request was granted fewer units than requested. */
+  get isShort(): boolean {
+    return this.#isShort;
   }
 
   /** Whether units are lent to this process or a request is pending. */
@@ -80,7 +95,8 @@ export class Holder {
     this.#isClosed = true;
     this.#cancelTimer?.();
     if (!this.lease.isOpen) return;
-    await this.#borrow(this.lease.request(0, 0)).catch(() => {});
+    const { lengthMs } = this.#options;
+    await this.#borrow(this.lease.request(0, 0, lengthMs, this.lease.now())).catch(() => {});
   }
 
   #renewIfHot(): void {
@@ -124,26 +140,44 @@ export class Holder {
   #request(): void {
     this.#cancelTimer?.();
     this.#isRequested = true;
-    const { lengthMs, thousandths } = this.#options;
+    const lengthMs = this.#lengthMs();
     const sent = this.lease.now();
-    const request = this.lease.request(Math.ceil(this.#perMs * lengthMs * HEADROOM), thousandths);
-    this.#borrow(request).then(
-      (grant) => this.#received(request, grant, sent),
-      () => this.#failed(),
-    );
+    const want = Math.ceil(this.#perMs * lengthMs * HEADROOM);
+    const request = this.lease.request(want, this.#options.thousandths, lengthMs, sent);
+    this.#isReplyExpected = true;
+    const handled = (): void => {
+      cancel();
+      this.#isReplyExpected = false;
+      this.queue.advance();
+    };
+    const cancel = this.#clocks.monotonic.schedule(REPLY_MS, handled);
+    this.#borrow(request)
+      .then(
+        (grant) => this.#received(request, grant, sent),
+        () => this.#failed(),
+      )
+      .then(handled);
+  }
+
+  /**
+   * Returns the length of the next lease, in ms. It is longer if replies are slow. Otherwise leases
+   * would have ended when they arrive, and the store, already slow, would decide all calls.
+   */
+  #lengthMs(): number {
+    const { lengthMs, longestMs } = this.#options;
+    return Math.max(lengthMs, Math.min(Math.ceil(LATENCIES * this.#latencyMs), longestMs));
   }
 
   #received(request: LeaseRequest, grant: Grant, sent: Instant): void {
     this.#isRequested = false;
     this.lease.granted(request, grant, sent);
-    const { lengthMs } = this.#options;
+    const { lengthMs } = request;
     const nowMs = this.#clocks.monotonic.now();
     const tookMs = nowMs - sent.monotonicMs;
     this.#latencyMs = Math.max(tookMs, this.#latencyMs * 0.9 + tookMs * 0.1);
     this.#granted = grant.units;
-    if (grant.units < Math.min(request.want, HOT_UNITS)) {
-      this.#notBeforeMs = nowMs + lengthMs * EMPTY_DELAY;
-    }
+    this.#isShort = grant.units < request.want;
+    if (this.#isShort) this.#notBeforeMs = nowMs + this.#options.lengthMs * SHORT_DELAY;
     if (this.#isClosed) return;
     const renewAtMs = Math.min(RENEW_AT * lengthMs, 0.95 * lengthMs - 3 * this.#latencyMs);
     this.#scheduleRenewal(Math.max(sent.monotonicMs + renewAtMs - nowMs, 0));

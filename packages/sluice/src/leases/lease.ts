@@ -54,7 +54,6 @@ export interface LeaseRequest {
 
 export class Lease {
   readonly #clocks: Clocks;
-  readonly #lengthMs: number;
   /** The units that can be spent. */
   #left = 0;
   #spent = 0;
@@ -71,10 +70,8 @@ export class Lease {
   constructor(
     readonly id: number,
     clocks: Clocks,
-    lengthMs: number,
   ) {
     this.#clocks = clocks;
-    this.#lengthMs = lengthMs;
   }
 
   /** Returns the number of units that can be spent now. */
@@ -118,23 +115,30 @@ export class Lease {
     return { monotonicMs: monotonic.now(), systemMs: system.now() };
   }
 
-  /** Returns a request for `want` units. Units above them can no longer be spent. */
-  request(want: number, thousandths: number): LeaseRequest {
+  /**
+   * Returns a request for `want` units, which is sent at `sent`. Units above them can no longer be
+   * spent. Also limits the time of the units that are left: when the store has applied the request,
+   * the lease may end earlier than before, and the reply may be lost.
+   */
+  request(want: number, thousandths: number, lengthMs: number, sent: Instant): LeaseRequest {
     this.#left = Math.min(this.left, want);
+    const usableMs = lengthMs * (1 - MARGIN);
+    this.#untilMonotonicMs = Math.min(this.#untilMonotonicMs, sent.monotonicMs + usableMs);
+    this.#untilSystemMs = Math.min(this.#untilSystemMs, sent.systemMs + usableMs);
     const { id } = this;
     const [spent, acked, endsMs] = [this.#spent, this.#acked, this.#endsMs];
     const number = ++this.#requests;
-    return { id, number, want, lengthMs: this.#lengthMs, thousandths, spent, acked, endsMs };
+    return { id, number, want, lengthMs, thousandths, spent, acked, endsMs };
   }
 
   /** Applies the reply to a request that was sent at `sent`. */
-  granted({ spent }: LeaseRequest, { units, atMs }: Grant, sent: Instant): void {
-    const usableMs = this.#lengthMs * (1 - MARGIN);
+  granted({ spent, lengthMs }: LeaseRequest, { units, atMs }: Grant, sent: Instant): void {
+    const usableMs = lengthMs * (1 - MARGIN);
     this.#acked = spent;
     this.#left = Math.max(units - (this.#spent - spent), 0);
     this.#untilMonotonicMs = sent.monotonicMs + usableMs;
     this.#untilSystemMs = sent.systemMs + usableMs;
-    this.#endsMs = atMs + this.#lengthMs;
+    this.#endsMs = atMs + lengthMs;
     this.#grantMs = atMs;
     this.#receivedMs = this.#clocks.monotonic.now();
   }

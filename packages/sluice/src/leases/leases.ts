@@ -8,14 +8,17 @@ import { monotonicClock, scheduleInBackground, systemClock } from '../clock.ts';
 import { type CheckResult, DecisionRecord, jointDecision } from '../decision.ts';
 import type { Policy } from '../policy.ts';
 import type { Check, Limit } from '../store.ts';
+import type { CallQueue } from './call-queue.ts';
 import { Holder } from './holder.ts';
 import type { Clocks, Grant, Lease, LeaseRequest } from './lease.ts';
 
 const MAX_KEYS = 10_000;
 /** The number of keys that are checked for one to delete. */
 const SAMPLED = 8;
-/** The longest lease, as a part of the window. Longer ones would leave too much of it unused. */
-const LONGEST = 1 / 32;
+/** The length of a lease, as a part of the window. Longer ones leave more of the limit unused. */
+const PART = 1 / 32;
+/** The same if replies are slow, at most. */
+const LONGEST_PART = 1 / 8;
 
 /** The clocks of this process. Its timers do not keep it alive. */
 const processClocks: Clocks = {
@@ -48,6 +51,11 @@ class LeasedDecision extends DecisionRecord {
   }
 }
 
+function spend({ lease }: Holder, limit: Limit): CheckResult {
+  lease.spend(limit.cost);
+  return new LeasedDecision(limit, lease);
+}
+
 export class Leases {
   readonly #lend: Lend;
   readonly #maxMs: number;
@@ -68,19 +76,30 @@ export class Leases {
   decide({ limits }: Check): CheckResult | undefined {
     if (limits.length === 1) {
       const holder = this.#holderOf(limits[0]);
-      if (!holder.canSpend(limits[0].cost)) return undefined;
-      holder.lease.spend(limits[0].cost);
-      return new LeasedDecision(limits[0], holder.lease);
+      return holder.canSpend(limits[0].cost) ? spend(holder, limits[0]) : undefined;
     }
     const holders = limits.map((limit) => this.#holderOf(limit));
     // Calls all of them, because `canSpend` also counts demand.
     const fits = holders.filter((holder, at) => holder.canSpend(limits[at].cost));
     if (fits.length < holders.length) return undefined;
-    const decisions = holders.map(({ lease }, at) => {
-      lease.spend(limits[at].cost);
-      return new LeasedDecision(limits[at], lease);
-    });
+    const decisions = holders.map((holder, at) => spend(holder, limits[at]));
     return Object.assign(jointDecision(decisions, true), { leased: true as const });
+  }
+
+  /** Whether the limit's key is hot, and the store granted fewer units than requested. */
+  isShort({ policy, key }: Limit): boolean {
+    return this.#entries.get(policy)?.get(key)?.holder.isShort === true;
+  }
+
+  /** Decides a check of one limit again, without counting it as demand. */
+  decideAgain({ limits: [limit] }: Check): CheckResult | undefined {
+    const holder = this.#holderOf(limit);
+    return holder.lease.left >= limit.cost ? spend(holder, limit) : undefined;
+  }
+
+  /** Returns the calls of a limit that `decide` did not admit. */
+  queueOf(limit: Limit): CallQueue {
+    return this.#holderOf(limit).queue;
   }
 
   /**
@@ -111,9 +130,13 @@ export class Leases {
     if (this.#size >= MAX_KEYS) this.#deleteOne();
     const { windowMs, lease } = policy;
     const { maxMs = this.#maxMs, thousandths } = lease!;
-    const lengthMs = Math.max(Math.floor(Math.min(maxMs, this.#maxMs, windowMs * LONGEST)), 1);
+    const most = Math.min(maxMs, this.#maxMs);
+    const [lengthMs, longestMs] = [PART, LONGEST_PART].map((part) =>
+      Math.max(Math.floor(Math.min(most, windowMs * part)), 1),
+    );
     const borrow = (request: LeaseRequest): Promise<Grant> => this.#lend(entry.limit, request);
-    const holder = new Holder(borrow, this.#clocks, { id: this.#newId(), lengthMs, thousandths });
+    const options = { id: this.#newId(), lengthMs, longestMs, thousandths };
+    const holder = new Holder(borrow, this.#clocks, options);
     const entry: Entry = { holder, limit };
     const keys = this.#entries.get(policy) ?? new Map<string, Entry>();
     this.#entries.set(policy, keys.set(key, entry));

@@ -6,8 +6,9 @@ import { Lease } from '../../src/leases/lease.ts';
 describe('the time of a leased charge', () => {
   it('is not later than the time of the store, if the clock of the holder is 1 % too fast', () => {
     const monotonic = new ManualClock();
-    const lease = new Lease(1, { monotonic, system: new ManualClock() }, 1000);
-    lease.granted(lease.request(10, 250), { units: 10, atMs: 5000 }, lease.now());
+    const lease = new Lease(1, { monotonic, system: new ManualClock() });
+    const sent = lease.now();
+    lease.granted(lease.request(10, 250, 1000, sent), { units: 10, atMs: 5000 }, sent);
     for (let storeMs = 1; storeMs < 980; storeMs++) {
       monotonic.set(storeMs * 1.01);
       expect(lease.nowMs).toBeLessThanOrEqual(5000 + storeMs);

@@ -19,7 +19,7 @@ function open() {
       reply = { resolve, reject };
     });
   };
-  const options = { id: 1, lengthMs: LENGTH_MS, thousandths: 250 };
+  const options = { id: 1, lengthMs: LENGTH_MS, longestMs: 4 * LENGTH_MS, thousandths: 250 };
   const holder = new Holder(borrow, { monotonic, system }, options);
   const advance = (ms: number): void => {
     system.advance(ms);
@@ -78,13 +78,14 @@ describe('when a process borrows', () => {
   it('a lease with few units left is renewed once, and reports what was spent', async () => {
     const world = open();
     demand(world);
-    await world.grant(100);
+    const { want } = world.last();
+    await world.grant();
     const { holder, requests } = world;
     while (requests.length === 1 && holder.canSpend(1)) holder.lease.spend(1);
     expect(requests).toHaveLength(2);
     const { spent } = world.last();
-    expect(spent).toBeGreaterThanOrEqual(65);
-    expect(spent).toBeLessThanOrEqual(75);
+    expect(spent / want).toBeGreaterThan(0.65);
+    expect(spent / want).toBeLessThan(0.75);
     for (let count = 0; count < 10; count++) holder.canSpend(1);
     expect(requests).toHaveLength(2);
   });
@@ -102,21 +103,39 @@ describe('when a process borrows', () => {
     expect(world.holder.isActive).toBe(false);
   });
 
-  it('after a request that was granted nothing, the next one follows after a delay', async () => {
+  it.each([0, 100])(
+    'after a grant of %i units, fewer than requested, a delay follows',
+    async (units) => {
+      const world = open();
+      demand(world);
+      await world.grant(units);
+      world.holder.lease.spend(units);
+      for (let count = 0; count < 50; count++) world.holder.canSpend(1);
+      expect(world.requests).toHaveLength(1);
+      world.advance(LENGTH_MS / 2);
+      world.holder.canSpend(1);
+      expect(world.requests).toHaveLength(2);
+    },
+  );
+
+  it('a lease lasts four times as long as the last request took', async () => {
     const world = open();
     demand(world);
-    await world.grant(0);
-    for (let count = 0; count < 50; count++) world.holder.canSpend(1);
-    expect(world.requests).toHaveLength(1);
-    world.advance(LENGTH_MS / 8);
-    world.holder.canSpend(1);
-    expect(world.requests).toHaveLength(2);
+    world.advance(0.6 * LENGTH_MS);
+    await world.grant();
+    expect(world.last().lengthMs).toBe(LENGTH_MS);
+    demand(world);
+    expect(world.last().lengthMs).toBeGreaterThanOrEqual(2.4 * LENGTH_MS);
+    world.advance(3 * LENGTH_MS);
+    await world.grant();
+    demand(world);
+    expect(world.last().lengthMs).toBe(4 * LENGTH_MS);
   });
 
   it('a failed request is followed by another one with the same report', async () => {
     const world = open();
     demand(world);
-    await world.grant(100);
+    await world.grant();
     const { holder, requests } = world;
     while (holder.canSpend(1) && requests.length === 1) holder.lease.spend(1);
     const { spent } = world.last();
@@ -185,10 +204,20 @@ describe('when borrowed units end', () => {
     expect(world.holder.lease.left).toBe(0);
   });
 
-  it('units spent while a renewal is pending are subtracted from its grant', async () => {
+  it('a request for a shorter lease ends the units that are left earlier', async () => {
     const world = open();
     demand(world);
     await world.grant(100);
+    const { lease } = world.holder;
+    lease.request(100, 250, LENGTH_MS / 4, lease.now());
+    world.monotonic.set(world.monotonic.now() + LENGTH_MS / 4);
+    expect(lease.left).toBe(0);
+  });
+
+  it('units spent while a renewal is pending are subtracted from its grant', async () => {
+    const world = open();
+    demand(world);
+    await world.grant();
     const { holder, requests } = world;
     while (holder.canSpend(1) && requests.length === 1) holder.lease.spend(1);
     holder.lease.spend(5);
@@ -200,7 +229,7 @@ describe('when borrowed units end', () => {
     const world = open();
     demand(world);
     await world.grant(100);
-    world.holder.lease.request(30, 250);
+    world.holder.lease.request(30, 250, LENGTH_MS, world.holder.lease.now());
     expect(world.holder.lease.left).toBe(30);
   });
 });

@@ -300,8 +300,9 @@ describe('leases and failures', () => {
     const decisions = await warmUp(limiter);
     isLost = true;
     for (let count = 0; count < 5; count++) {
-      const decision = await limiter.check('hot', 'k');
-      if (decision.leased) decisions.push(decision);
+      // If the lease is spent, a call waits for a reply that is lost.
+      const decision = await limiter.check('hot', 'k').catch(() => undefined);
+      if (decision?.leased) decisions.push(decision);
     }
     isLost = false;
     await store.close();

@@ -49,6 +49,17 @@ export class Batcher {
     });
   }
 
+  /** Sends an operation in a command of its own, before all operations that wait. */
+  doFirst<T>(operation: RedisOperation<T>): Promise<T> {
+    const slot = this.#isCluster ? slotOf(operation.keys[0]) : undefined;
+    return new Promise<T>((succeeded, failed) => {
+      operation.recipient = { succeeded, failed };
+      const operations = [operation as RedisOperation];
+      const domain = this.#domainOf(slot);
+      void this.#transmitter.transmit(operations, false, undefined, domain, undefined);
+    });
+  }
+
   /** Like `do`, but passes the result to `recipient`, which avoids allocating a promise. */
   submit<T>(
     operation: RedisOperation<T>,

@@ -7,8 +7,12 @@
  * cache: a smaller cost may be allowed, and a larger cost has to wait longer.
  *
  * A denial by a block is cached until the block has ended, because the next denial starts another
- * one. Concurrency limits are not cached, because other processes release their holds. With leases,
- * other processes return units often, so a denial is cached for 1/64 of the window at most.
+ * one. Concurrency limits are not cached, because other processes release their holds.
+ *
+ * With leases, other processes return units often, so a denial is cached for 1/64 of the window at
+ * most. At a full limit of a hot key, units become free all the time, and processes borrow them. A
+ * process that also requests units of the key repeats a denial for 1/32 of the window, or else Redis
+ * would decide all calls above the limit.
  *
  * The cache entry expires t ms after the command was sent, which is before the limit in Redis has
  * room again. The returned wait counts from the arrival of the reply, so a retry after that wait
@@ -26,6 +30,8 @@ interface Denial {
   readonly receivedMs: number;
   /** When this cache entry expires, by the system clock. */
   readonly untilMs: number;
+  /** The same for hot keys with leases. Not before `untilMs`. */
+  readonly hotUntilMs: number;
 }
 
 class CachedDecision extends DecisionRecord {
@@ -51,16 +57,17 @@ export class DenyCache {
     key: string,
     { policy, params, cost, key: text }: Limit,
     peek: boolean,
+    isHot = false,
   ): CheckResult | undefined {
     const denial = this.#denials.get(key);
     if (denial === undefined) return undefined;
-    const { result, receivedMs, untilMs } = denial;
+    const { result, receivedMs, untilMs, hotUntilMs } = denial;
     const nowMs = systemClock.now();
-    if (nowMs >= untilMs || nowMs < receivedMs || !isSame(denial.params, params)) {
+    if (nowMs >= hotUntilMs || nowMs < receivedMs || !isSame(denial.params, params)) {
       this.#denials.delete(key);
       return undefined;
     }
-    if (cost !== result.cost) return undefined;
+    if (cost !== result.cost || (nowMs >= untilMs && !isHot)) return undefined;
     const elapsedMs = nowMs - receivedMs;
     const kind = peek ? CachedPeek : CachedDecision;
     const waitMs = Math.max(result.retryAfterMs - elapsedMs, 1);
@@ -79,12 +86,13 @@ export class DenyCache {
     const lastsMs = policy.block ? blockedUntilMs - atMs : result.retryAfterMs;
     const maxMs = policy.lease ? Math.min(this.#maxMs, policy.windowMs / 64) : this.#maxMs;
     const untilMs = sentMs + Math.min(lastsMs, maxMs);
-    if (untilMs <= receivedMs) return;
+    const hotUntilMs = policy.lease ? Math.max(untilMs, sentMs + policy.windowMs / 32) : untilMs;
+    if (hotUntilMs <= receivedMs) return;
     this.#denials.delete(key);
     if (this.#denials.size >= this.#maxKeys) {
       this.#denials.delete(this.#denials.keys().next().value!);
     }
-    this.#denials.set(key, { result, params, receivedMs, untilMs });
+    this.#denials.set(key, { result, params, receivedMs, untilMs, hotUntilMs });
   }
 
   delete(key: string): void {

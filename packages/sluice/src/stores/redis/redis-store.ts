@@ -76,17 +76,33 @@ export class RedisStore implements Store {
   }
 
   decideLocally(check: Check, nowMs?: number): CheckResult | undefined {
+    const leases = this.#leasesOf(check, nowMs);
+    if (leases === undefined) return undefined;
+    return leases.decide(check) ?? this.#deniedLocally(check, leases);
+  }
+
+  /** Returns the last denial of a hot key again, for a short time. */
+  #deniedLocally({ limits }: Check, leases: Leases): CheckResult | undefined {
+    const [limit] = limits;
+    if (limits.length > 1 || this.#denials === undefined || !leases.isShort(limit))
+      return undefined;
+    return this.#denials.find(this.#names.of(limit.policy, limit.key), limit, false, true);
+  }
+
+  /** Returns the leases of this process if they can decide this check. */
+  #leasesOf(check: Check, nowMs: number | undefined): Leases | undefined {
     const leases = this.#leases;
     if (leases === undefined || nowMs !== undefined || check.peek || check.id !== undefined) {
       return undefined;
     }
     for (const { policy } of check.limits) if (policy.lease === undefined) return undefined;
-    return leases.decide(check);
+    return leases;
   }
 
   #lend(limit: Limit, request: LeaseRequest): Promise<Grant> {
     const keys = this.#withRecords([this.#names.of(limit.policy, limit.key)]);
-    return this.#batcher.do(new LendOperation(limit, keys, request), undefined);
+    // A lease that arrives late has ended already.
+    return this.#batcher.doFirst(new LendOperation(limit, keys, request));
   }
 
   decide(checks: readonly Check[], nowMs?: number): Promise<readonly CheckResult[]> {
@@ -111,6 +127,23 @@ export class RedisStore implements Store {
       recipient.succeeded([cachedDenial]);
       return;
     }
+    const send = (to: Recipient<readonly CheckResult[]>): void =>
+      this.#send(check, keys, denials, nowMs, to);
+    const leases = limits.length === 1 ? this.#leasesOf(check, nowMs) : undefined;
+    if (leases === undefined) send(recipient);
+    else {
+      const decide = () => leases.decideAgain(check) ?? this.#deniedLocally(check, leases);
+      leases.queueOf(limits[0]).add({ recipient, decide, send });
+    }
+  }
+
+  #send(
+    check: Check,
+    keys: readonly string[],
+    denials: DenyCache | undefined,
+    nowMs: number | undefined,
+    recipient: Recipient<readonly CheckResult[]>,
+  ): void {
     const groups = this.#isCluster && keys.length > 1 ? groupBySlot(keys) : [];
     if (groups.length > 1) {
       const onSent = (command: SentCommand): void => recipient.sent?.(command);

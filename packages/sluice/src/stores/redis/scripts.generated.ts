@@ -7,7 +7,7 @@ export interface Script {
 
 export const SCRIPTS = {
   general: {
-    sha: 'f3087c5c46e3c308b508155290a64b1fd2413b2c',
+    sha: 'c98e1629869184d85cf77539f2e574eeec583a8a',
     text: `local floor, ceil, min, max = math.floor, math.ceil, math.min, math.max
 local call = redis.call
 local MOST = 9007199254740991
@@ -1525,8 +1525,13 @@ records.storeLeases(keys[first + 1], leases.list, params)
 return deleted
 end
 local scratch = {}
+local denial = {}
 local function decideOne(first, legs, take, addResult)
 local params, key = legs[1], keys[first]
+if denial.legs == legs and denial.key == key then
+addResult(denial.time, denial.wait, denial.free, denial.reset)
+return false
+end
 local algorithm = params.algorithm
 local state, time = open(key, params, scratch)
 local leases
@@ -1544,6 +1549,9 @@ end
 if params.block then
 if take and wait ~= 0 then endMs = startBlock(keys[first + 1], params, time, blocks) end
 wait, free, reset, more = withBlock(endMs, time, wait, free, reset)
+end
+if params.isLeased and wait ~= 0 then
+denial = { legs = legs, key = key, time = time, wait = wait, free = free, reset = reset }
 end
 addResult(time, wait, free, reset, more)
 return wait == 0

@@ -62,8 +62,15 @@
 -- `scratch`, which avoids allocating one. `legs` has two values for each limit: its params and the
 -- cost. `first` is the index of the first key.
 local scratch = {}
+-- The last denial of a limit with leases. It changes nothing, so the next checks of the same key in
+-- its run, which has its own `legs`, have the same result. A hot key has many checks in a run.
+local denial = {}
 local function decideOne(first, legs, take, addResult)
   local params, key = legs[1], keys[first]
+  if denial.legs == legs and denial.key == key then
+    addResult(denial.time, denial.wait, denial.free, denial.reset)
+    return false
+  end
   local algorithm = params.algorithm
   local state, time = open(key, params, scratch)
   local leases
@@ -81,6 +88,9 @@ local function decideOne(first, legs, take, addResult)
   if params.block then
     if take and wait ~= 0 then endMs = startBlock(keys[first + 1], params, time, blocks) end
     wait, free, reset, more = withBlock(endMs, time, wait, free, reset)
+  end
+  if params.isLeased and wait ~= 0 then
+    denial = { legs = legs, key = key, time = time, wait = wait, free = free, reset = reset }
   end
   addResult(time, wait, free, reset, more)
   return wait == 0
