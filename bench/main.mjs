@@ -8,6 +8,7 @@ import { parseArgs } from 'node:util';
 import { concurrencyBench } from './concurrency/bench.mjs';
 import { dashboardBench } from './dashboard/bench.mjs';
 import { httpBench } from './http/bench.mjs';
+import { leasesBench } from './leases/bench.mjs';
 import { llmBench } from './llm/bench.mjs';
 import { memoryBench } from './memory/bench.mjs';
 import { redisBench } from './redis/bench.mjs';
@@ -18,7 +19,7 @@ import { trafficBench } from './traffic/bench.mjs';
 const benches = {
   ...{ memory: memoryBench, redis: redisBench, http: httpBench, service: serviceBench },
   ...{ traffic: trafficBench, dashboard: dashboardBench, llm: llmBench },
-  concurrency: concurrencyBench,
+  ...{ concurrency: concurrencyBench, leases: leasesBench },
 };
 
 const { values, positionals } = parseArgs({
