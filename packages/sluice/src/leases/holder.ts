@@ -22,8 +22,6 @@ const HEADROOM = 1.25;
 const LOW = 0.3;
 /** A renewal starts when this part of the lease has passed, or earlier if replies are slow. */
 const RENEW_AT = 0.75;
-/** A lease lasts at least this many times the duration of a request. */
-const LATENCIES = 4;
 /** The time between requests if one was granted fewer units than requested, in lease lengths. */
 const SHORT_DELAY = 1 / 2;
 /** Calls wait for the reply to a request for at most this time. Their deadline may be earlier. */
@@ -38,8 +36,6 @@ export interface HolderOptions {
   /** The id of the lease. */
   readonly id: number;
   readonly lengthMs: number;
-  /** The length of a lease if replies are slow, at most. */
-  readonly longestMs: number;
   /** The part of the free units that a request may be granted, in thousandths. */
   readonly thousandths: number;
 }
@@ -140,7 +136,7 @@ export class Holder {
   #request(): void {
     this.#cancelTimer?.();
     this.#isRequested = true;
-    const lengthMs = this.#lengthMs();
+    const { lengthMs } = this.#options;
     const sent = this.lease.now();
     const want = Math.ceil(this.#perMs * lengthMs * HEADROOM);
     const request = this.lease.request(want, this.#options.thousandths, lengthMs, sent);
@@ -157,15 +153,6 @@ export class Holder {
         () => this.#failed(),
       )
       .then(handled);
-  }
-
-  /**
-   * Returns the length of the next lease, in ms. It is longer if replies are slow. Otherwise leases
-   * would have ended when they arrive, and the store, already slow, would decide all calls.
-   */
-  #lengthMs(): number {
-    const { lengthMs, longestMs } = this.#options;
-    return Math.max(lengthMs, Math.min(Math.ceil(LATENCIES * this.#latencyMs), longestMs));
   }
 
   #received(request: LeaseRequest, grant: Grant, sent: Instant): void {

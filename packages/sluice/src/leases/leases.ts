@@ -15,10 +15,8 @@ import type { Clocks, Grant, Lease, LeaseRequest } from './lease.ts';
 const MAX_KEYS = 10_000;
 /** The number of keys that are checked for one to delete. */
 const SAMPLED = 8;
-/** The length of a lease, as a part of the window. Longer ones leave more of the limit unused. */
-const PART = 1 / 32;
-/** The same if replies are slow, at most. */
-const LONGEST_PART = 1 / 8;
+/** The longest lease, as a part of the window. Longer ones would leave too much of it unused. */
+const LONGEST = 1 / 32;
 
 /** The clocks of this process. Its timers do not keep it alive. */
 const processClocks: Clocks = {
@@ -130,12 +128,9 @@ export class Leases {
     if (this.#size >= MAX_KEYS) this.#deleteOne();
     const { windowMs, lease } = policy;
     const { maxMs = this.#maxMs, thousandths } = lease!;
-    const most = Math.min(maxMs, this.#maxMs);
-    const [lengthMs, longestMs] = [PART, LONGEST_PART].map((part) =>
-      Math.max(Math.floor(Math.min(most, windowMs * part)), 1),
-    );
+    const lengthMs = Math.max(Math.floor(Math.min(maxMs, this.#maxMs, windowMs * LONGEST)), 1);
     const borrow = (request: LeaseRequest): Promise<Grant> => this.#lend(entry.limit, request);
-    const options = { id: this.#newId(), lengthMs, longestMs, thousandths };
+    const options = { id: this.#newId(), lengthMs, thousandths };
     const holder = new Holder(borrow, this.#clocks, options);
     const entry: Entry = { holder, limit };
     const keys = this.#entries.get(policy) ?? new Map<string, Entry>();

@@ -118,20 +118,6 @@ describe('when a process borrows', () => {
     },
   );
 
-  it('a lease lasts four times as long as the last request took', async () => {
-    const world = open();
-    demand(world);
-    world.advance(0.6 * LENGTH_MS);
-    await world.grant();
-    expect(world.last().lengthMs).toBe(LENGTH_MS);
-    demand(world);
-    expect(world.last().lengthMs).toBeGreaterThanOrEqual(2.4 * LENGTH_MS);
-    world.advance(3 * LENGTH_MS);
-    await world.grant();
-    demand(world);
-    expect(world.last().lengthMs).toBe(4 * LENGTH_MS);
-  });
-
   it('a failed request is followed by another one with the same report', async () => {
     const world = open();
     demand(world);

@@ -11,8 +11,8 @@
  *
  * With leases, other processes return units often, so a denial is cached for 1/64 of the window at
  * most. At a full limit of a hot key, units become free all the time, and processes borrow them. A
- * process that also requests units of the key repeats a denial for 1/32 of the window, or else Redis
- * would decide all calls above the limit.
+ * process that also requests them repeats a denial for 1/32 of the window. Otherwise Redis would
+ * decide all calls above the limit.
  *
  * The cache entry expires t ms after the command was sent, which is before the limit in Redis has
  * room again. The returned wait counts from the arrival of the reply, so a retry after that wait
@@ -70,7 +70,9 @@ export class DenyCache {
     if (cost !== result.cost || (nowMs >= untilMs && !isHot)) return undefined;
     const elapsedMs = nowMs - receivedMs;
     const kind = peek ? CachedPeek : CachedDecision;
-    const waitMs = Math.max(result.retryAfterMs - elapsedMs, 1);
+    // A hot key is not sent to Redis before `hotUntilMs`, so the same call is denied until then.
+    const repeatedMs = isHot ? Math.ceil(hotUntilMs - nowMs) : 1;
+    const waitMs = Math.max(result.retryAfterMs - elapsedMs, repeatedMs);
     const resetAfterMs = Math.max(result.resetAfterMs - elapsedMs, waitMs);
     const rest = { free: result.remaining, resetAfterMs };
     const atMs = result.atMs + elapsedMs;
