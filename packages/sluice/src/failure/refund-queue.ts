@@ -6,12 +6,13 @@
  * after the next command that succeeds, when the client connects, and once per second.
  *
  * A store with `adjustOnce` applies an adjustment once, however often it is sent. To other stores,
- * an adjustment is sent again only after an error, never after a missing reply.
+ * an adjustment is sent again only after an error, never after a missing reply. The release of a
+ * hold has no second effect, so it needs no `adjustOnce`, which would write a record of its use.
  *
  * The number of adjustments in the queues of all domains is bounded. An adjustment is dropped when
  * its charge no longer counts. The timer does not keep the process alive.
  */
-import { algorithms } from '../algorithms/index.ts';
+import { algorithms, isConcurrency } from '../algorithms/index.ts';
 import { type Clock, scheduleInBackground } from '../clock.ts';
 import type { Adjustment, Store } from '../store.ts';
 import { onceOf } from './store-methods.ts';
@@ -34,6 +35,8 @@ interface Entry {
   sentMs: number;
 }
 
+const isRelease = ({ policy }: Adjustment): boolean => isConcurrency(policy);
+
 /** The state that the queues of all domains share. */
 export class RefundBudget {
   /** The number of adjustments that wait to be sent again. */
@@ -51,15 +54,16 @@ export class RefundBudget {
     this.#once = onceOf(store);
   }
 
-  /** Whether the store applies an adjustment once, however often it is sent. */
-  get isOnce(): boolean {
-    return this.#once !== undefined;
+  /** Whether the store applies the adjustments once, however often they are sent. */
+  isOnce({ adjustments }: Entry): boolean {
+    return this.#once !== undefined || adjustments.every(isRelease);
   }
 
   /** Sends an entry to the store. Async, so that an exception of the store becomes a rejection. */
   async apply({ id, adjustments, nowMs }: Entry): Promise<void> {
-    if (this.#once !== undefined) await this.#once(id, adjustments, nowMs);
-    else await this.#store.adjust(adjustments, nowMs);
+    if (this.#once === undefined || adjustments.every(isRelease)) {
+      await this.#store.adjust(adjustments, nowMs);
+    } else await this.#once(id, adjustments, nowMs);
   }
 
   get isFull(): boolean {
@@ -189,7 +193,7 @@ export class RefundQueue {
     const nowMs = this.#now();
     for (const entry of this.#sent) {
       if (nowMs - entry.sentMs < PAUSE_MS) continue;
-      if (entry.untilMs > nowMs && !this.#budget.isOnce) continue;
+      if (entry.untilMs > nowMs && !this.#budget.isOnce(entry)) continue;
       this.#sent.delete(entry);
       this.#keep(entry);
     }

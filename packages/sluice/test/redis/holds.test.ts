@@ -83,6 +83,13 @@ describe('the keys of holds', () => {
     expect(await world.client.keys(`${prefix}*`)).toEqual([]);
   });
 
+  it('the end of a run writes no record of its release', async () => {
+    const { prefix, live } = open();
+    await live.run('jobs', 'a', () => {});
+    await expect.poll(async () => (await live.peek('jobs', 'a')).remaining).toBe(5);
+    expect(await world.client.keys(`${prefix}*`)).toEqual([`${prefix}{a}jobsH1m`]);
+  });
+
   it('a label is kept on renewal, and deleted when its hold expires or is released', async () => {
     const { prefix, limiter, clock } = open();
     const key = `${prefix}{a}jobsH1m`;
