@@ -28,7 +28,7 @@ function open() {
 }
 
 describe('calls without units', () => {
-  it('wait while a request is pending, and are admitted in order by its units', () => {
+  it('queued calls wait for a pending request, and its units admit them in order', () => {
     const { world, queue, sent, results, add } = open();
     for (const name of ['a', 'b', 'c']) add(name);
     expect([sent, results]).toEqual([[], []]);
@@ -38,14 +38,14 @@ describe('calls without units', () => {
     expect(sent).toHaveLength(1);
   });
 
-  it('are sent immediately while no request is pending', () => {
+  it('queued calls are sent immediately while no request is pending', () => {
     const { world, sent, add } = open();
     world.isRequested = false;
     add('a');
     expect(sent).toHaveLength(1);
   });
 
-  it('are sent 64 at a time, the next one when a reply has arrived', () => {
+  it('at most 64 queued calls are at the store, the next follows a reply', () => {
     const { world, sent, results, add } = open();
     world.isRequested = false;
     for (let call = 0; call < 70; call++) add(String(call));
@@ -56,7 +56,7 @@ describe('calls without units', () => {
     expect(sent).toHaveLength(66);
   });
 
-  it('are dropped if their callers wait no longer', () => {
+  it('queued calls are dropped if their callers wait no longer', () => {
     const { world, queue, sent, results, add } = open();
     add('a', () => true);
     world.isRequested = false;
@@ -64,7 +64,7 @@ describe('calls without units', () => {
     expect([sent, results]).toEqual([[], []]);
   });
 
-  it('are sent instead of calls whose replies are lost', () => {
+  it('queued calls are sent in place of expired calls without a reply', () => {
     const { world, sent, add } = open();
     let isLost = false;
     world.isRequested = false;

@@ -4,7 +4,7 @@ import { ManualClock } from '../../src/clock.ts';
 import { Lease } from '../../src/leases/lease.ts';
 
 describe('the time of a leased charge', () => {
-  it('is not later than the time of the store, if the clock of the holder is 1 % too fast', () => {
+  it('a leased charge is not dated after the store time by a clock that is 1 % fast', () => {
     const monotonic = new ManualClock();
     const lease = new Lease(1, { monotonic, system: new ManualClock() });
     const sent = lease.now();

@@ -34,7 +34,7 @@ describe('simulated processes with leases', () => {
     expect(leased, 'calls admitted with leases').toBeGreaterThan(20 * RUNS);
   });
 
-  it('a simulation gives the same result each time', async () => {
+  it('a simulation with the same seed gives the same result each time', async () => {
     expect(await simulateLeases(7)).toEqual(await simulateLeases(7));
   });
 

@@ -234,7 +234,7 @@ class Trace {
 }
 
 describe('the Redis scripts and the model of leases', () => {
-  it(`decide, lend, adjust and inspect alike in ${TRACES} random traces`, async () => {
+  it(`Redis and the model of leases agree on ${TRACES} random traces`, async () => {
     const found: string[] = [];
     for (let done = 0; done < TRACES && found.length === 0; done += AT_ONCE) {
       const seeds = Array.from({ length: Math.min(AT_ONCE, TRACES - done) }, (_, at) => done + at);
