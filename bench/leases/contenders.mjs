@@ -20,7 +20,8 @@ async function ours({ port, limit, windowMs }, lease, storeOptions) {
 }
 
 export const contenders = {
-  'sluice, leased': (options) => ours(options, true, { leases: {}, denyCache: {}, prefix: 'l:' }),
+  'sluice, leased': (options) =>
+    ours(options, true, { leases: {}, denyCache: {}, prefix: 'l:', onFailure: 'deny' }),
 
   'sluice, unleased': (options) => ours(options, false, { prefix: 'u:' }),
 

@@ -10,7 +10,7 @@ const TICK_MS = 4;
 /** Calls that the generator makes in one turn at most, when it is late. */
 const MOST_IN_TURN = 1000;
 /** Calls without a result, from which the generator pauses. */
-const MOST_PENDING = 5000;
+const MOST_PENDING = 1000;
 
 /** Counts the results of calls, and logs the admissions by the turns of the event loop. */
 class Results {
@@ -19,6 +19,8 @@ class Results {
   leased = 0;
   /** Denials although the store had room for the call. */
   unexplained = 0;
+  /** Calls that the store did not decide in time. */
+  failed = 0;
   pending = 0;
   log = new AdmissionLog();
   #turnMs = machineMs();
@@ -37,8 +39,9 @@ class Results {
   async count(call) {
     const beforeMs = this.#turnMs;
     this.pending++;
-    const { allowed, leased, remaining } = await call();
+    const { allowed, leased, remaining, degraded } = await call();
     this.pending--;
+    if (degraded) this.failed++;
     this.decisions++;
     if (allowed) {
       this.admitted++;
@@ -51,9 +54,9 @@ class Results {
   figures(cpu) {
     this.turn();
     const { user, system } = process.cpuUsage(cpu);
-    const { decisions, admitted, leased, unexplained } = this;
+    const { decisions, admitted, leased, unexplained, failed } = this;
     const log = this.log.numbers();
-    return { decisions, admitted, leased, unexplained, cpuUs: user + system, log };
+    return { decisions, admitted, leased, unexplained, failed, cpuUs: user + system, log };
   }
 }
 
