@@ -13,8 +13,8 @@ export const HISTORY_MINUTES = 1440;
 const BLOCK_STEPS = 120;
 
 /**
- * The stored value of `fullest` for a key that has used its whole limit. `fullest` is stored as an
- * integer, in ten-thousandths.
+ * `fullest` is the largest used part of a limit over all keys in a step. It is stored as an
+ * integer, in ten-thousandths. This is the value of a key that has used its whole limit.
  */
 const FULL = 10_000;
 /** The stored value of `fullest` for a step without decisions. */
@@ -81,7 +81,10 @@ export class StepCounts {
  */
 const increase = new StepCounts();
 
-/** How much a step counts in `activity` if the policy was checked, but nothing was counted. */
+/**
+ * What `activity` adds for a step in which the policy was checked, but another limit denied every
+ * check. Above 0, so that the policy is not treated as unused.
+ */
 const CHECKED_ONLY = 0.001;
 
 /**
@@ -112,7 +115,7 @@ class Block {
     this.#rare?.set([shadowAllowed, shadowDenied, degraded], at * RARE);
   }
 
-  /** Adds counts to a row that `set` has written. */
+  /** Adds counts to the row of a step. */
   add(at: number, sums: StepCounts): void {
     const { allowed, denied, shadowAllowed, shadowDenied, degraded, fullest } = sums;
     const usual = at * USUAL;

@@ -123,7 +123,7 @@ describe('soft limits (quota_mode)', () => {
     expect(Object.keys(headers(third))).toContain('Retry-After');
   });
 
-  test('a soft limit denies a request that has no other soft limit', async () => {
+  test('an exceeded soft limit denies a request if it is the only soft limit', async () => {
     served = await serve(CONFIG);
     expect((await check(a)).overall_code).toBe(OK);
     expect((await check(a)).overall_code).toBe(OVER);

@@ -33,8 +33,8 @@ export interface NodeOptions
     decision: RequestDecision<IncomingMessage>,
   ) => unknown;
   /**
-   * Responds if the limiter or the handler throws. Default: 503 if the store is unavailable,
-   * otherwise 500, without a body.
+   * Responds if the limiter or the handler throws. Default: 503 if the store is unavailable, 413 if
+   * the cost is above the limit, otherwise 500, without a body.
    *
    * @example onError: (error, request, response) => response.writeHead(500).end('Sorry')
    */

@@ -8,7 +8,7 @@
  */
 import { atEndOfTurn, type Clock } from '../clock.ts';
 
-/** The longest time for which a timer can keep a process without calls alive. */
+/** Maximum timer length. After the last call, a timer keeps the process alive at most this long. */
 const MAX_TIMER_MS = 50;
 
 export abstract class Deadline {

@@ -1,13 +1,13 @@
 /**
- * Adjustments that no caller waits for, such as the refund of a call that was aborted, or whose
- * reply came after the caller had been denied. They are sent even while the circuit breaker is
- * open, because the store may be reachable before the breaker closes. If that fails, they are sent
- * again:
- * after the next command that succeeds, when the client connects, and once per second.
+ * Queue of adjustments (refunds, settlements, releases) that no caller waits for. Example: a call
+ * timed out and was denied, but the late reply shows that the store has charged it. The queue
+ * refunds the charge. Adjustments are sent even while the circuit breaker is open, because the
+ * store may be reachable before the breaker closes. If that fails, they are sent again: after the
+ * next command that succeeds, when the client connects, and once per second.
  *
  * A store with `adjustOnce` applies an adjustment once, however often it is sent. To other stores,
- * an adjustment is sent again only after an error, never after a missing reply. The release of a
- * hold has no second effect, so it needs no `adjustOnce`, which would write a record of its use.
+ * an adjustment is sent again only after an error, never after a missing reply. Releasing a hold is
+ * idempotent, so it is sent with `adjust`: `adjustOnce` would store a record.
  *
  * The number of adjustments in the queues of all domains is bounded. An adjustment is dropped when
  * its charge no longer counts. The timer does not keep the process alive.
@@ -19,7 +19,7 @@ import { onceOf } from './store-methods.ts';
 
 /** Maximum number of adjustments in all queues. */
 const MAX_WAITING = 10_000;
-/** Maximum number of adjustments of a queue that are sent at the same time. */
+/** Maximum number of entries in flight when `retry` sends entries that wait. */
 const MAX_SENT = 64;
 /** The pause after a failure, and the timeout of a reply. */
 const PAUSE_MS = 1000;
@@ -91,7 +91,10 @@ export class RefundQueue {
     this.#budget = budget;
   }
 
-  /** Sends adjustments now, and again if that fails. Resolves when they are done or dropped. */
+  /**
+   * Sends adjustments, or queues them during the pause after a failure. Sends them again if that
+   * fails. Resolves when they are done or dropped.
+   */
   add(adjustments: readonly Adjustment[], nowMs: number | undefined): Promise<void> {
     return new Promise((done) => {
       const untilMs = this.#now() + Math.max(...adjustments.map(refundableMs));
@@ -150,7 +153,7 @@ export class RefundQueue {
 
   #failed(entry: Entry, error: unknown): void {
     if (!this.#sent.delete(entry)) return;
-    // A key with an unreadable value has no charge to refund.
+    // The error concerns only this key: its value in the store is unreadable, so it has no charge.
     const isOfKey = (error as { isOfKey?: boolean } | undefined)?.isOfKey === true;
     if (isOfKey) entry.done();
     else this.#keep(entry);

@@ -35,7 +35,7 @@ export class SingleLimitHeaders {
     const current: Header = ['RateLimit', `${this.#name};r=${toInteger(remaining)};t=${wait}`];
     this.#headers = allowed
       ? [this.#policyHeader, current]
-      : // Frozen, because several responses share this array, and the application receives it.
+      : // Frozen, because responses share this array, and the application receives it in a denial.
         Object.freeze([this.#policyHeader, current, retryAfterHeader(wait)]);
     this.#wasAllowed = allowed;
     this.#limit = limit;

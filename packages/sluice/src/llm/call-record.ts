@@ -58,7 +58,7 @@ const NO_USAGE: Usage = {
   outputTokens: 0,
 };
 
-/** Returns the cost of a unit for a call with this usage. */
+/** Returns how much a call with this usage costs in the given unit. */
 export function unitCost(unit: Unit, usage: Usage, facts: CallFacts | undefined): number {
   if (unit === 'requests') return 1;
   if (unit === 'money') return costOf(facts?.model ?? {}, usage);

@@ -29,26 +29,32 @@ describe('a limit that counts only by a header', () => {
       'another header limit',
       { limits: [{ limit: 9, key: { header: 'x-team', authenticated: true } }] },
     ],
-  ])('besides a limit by header, %s does not prevent the warning', (_, { limits }) => {
+  ])('WARN_HEADER_KEY is emitted for a limit by header beside %s', (_, { limits }) => {
     const own = { ...byHeader, key: { header: 'x-api-key' } };
     expect(warningsOf({ limits: [own, ...limits!] })).toHaveLength(1);
   });
 
-  it('a policy of an existing limiter that is keyed by a header causes the warning', () => {
+  it('a header key causes WARN_HEADER_KEY also with the option `limiter`', () => {
     const limiter = createLimiter({ policies: { p: '5/1m' } });
     expect(warningsOf({ limiter, policy: 'p', key: { header: 'x-api-key' } })).toHaveLength(1);
   });
 
   it.each<[string, RequestOptions<Request>]>([
-    ['an authenticated header', { limit: 5, key: { header: 'x-user', authenticated: true } }],
     [
-      'a limit by address beside it',
+      'a limit by an authenticated header',
+      { limit: 5, key: { header: 'x-user', authenticated: true } },
+    ],
+    [
+      'a limit by header and a limit by address',
       { limits: [{ ...byHeader, key: { header: 'a' } }, byAddress] },
     ],
-    ['a limit by a function beside it', { limits: [byHeader, { limit: 9, key: () => 'all' }] }],
-    ['shadow mode', { limit: 5, key: { header: 'x-user' }, shadow: true }],
-    ['a limit by address', { limit: 5 }],
-  ])('%s causes no warning about header keys', (_, options) => {
+    [
+      'a limit by header and a limit by a function',
+      { limits: [byHeader, { limit: 9, key: () => 'all' }] },
+    ],
+    ['a limit by header in shadow mode', { limit: 5, key: { header: 'x-user' }, shadow: true }],
+    ['only a limit by address', { limit: 5 }],
+  ])('no WARN_HEADER_KEY is emitted for %s', (_, options) => {
     expect(warningsOf(options)).toEqual([]);
   });
 

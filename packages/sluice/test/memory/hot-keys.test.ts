@@ -103,7 +103,7 @@ describe.runIf(USE_HOT_KEYS)('hot-key cache that admits every key', () => {
     verify(cached);
   });
 
-  it('a cached row in a chunk that a grown table reuses does not hide other keys', () => {
+  it('after the table grows and reuses a chunk, other keys are still found', () => {
     /** Has a chosen hash for the cached key, and distributed hashes for others. */
     class Chosen extends KeyTable {
       cachedHash = 0;

@@ -35,7 +35,7 @@ describe('the name of a key', () => {
     expect(named('p', { limit: 5, window: 1, algorithm: 'fixed-window' })).toBe('s:{user:42}pF1ms');
   });
 
-  it('Redis keys of different policies, keys and records have different names', () => {
+  it('different policies, keys and records have different names in Redis', () => {
     const seen = new Map<string, string>();
     const expectUnique = (name: string, what: string): void => {
       // The bytes that Redis receives.

@@ -1,7 +1,7 @@
 import { isInteger } from '../../errors.ts';
 import { StoreReplyError } from './reply-errors.ts';
 
-/** Thrown if a fast script has handed a check over to the general script, see fast-begin.lua. */
+/** Thrown if a fast script did not decide a check. The check is then sent to the general script. */
 export class HandedOver {
   readonly isOfKey = true;
 }
