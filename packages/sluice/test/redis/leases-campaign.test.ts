@@ -10,11 +10,13 @@ import { isFull, needRedis } from './campaign.ts';
 import { Spenders } from './lease-processes.ts';
 
 const PROCESSES = isFull ? 16 : 4;
-const LIMIT = isFull ? 50_000 : 4000;
-const DECISIONS = isFull ? 10_000_000 : 8000;
+const LIMIT = isFull ? 50_000 : 2000;
+/** The calls per second, in limits. More calls borrow more units, so that an error shows sooner. */
+const LOAD = isFull ? 1.5 : 4;
+const DECISIONS = isFull ? 10_000_000 : 20_000;
 /** Of each kind: SIGKILL and SIGSTOP. */
 const FAULTS = isFull ? 100 : 3;
-const [SHORTEST_STOP_MS, LONGEST_STOP_MS] = [100, isFull ? 3000 : 400];
+const [SHORTEST_STOP_MS, LONGEST_STOP_MS] = [100, isFull ? 3000 : 1000];
 /** The mean time between two faults. */
 const FAULT_MS = isFull ? 700 : 200;
 
@@ -84,7 +86,7 @@ async function injectFaults(spenders: Spenders): Promise<void> {
 it('no window exceeds the limit while processes with leases are killed and stopped', async () => {
   const server = await startRedis();
   const policy = { limit: LIMIT, window: 1000, lease: true };
-  const perSecond = (1.5 * LIMIT) / PROCESSES;
+  const perSecond = (LOAD * LIMIT) / PROCESSES;
   const options = { url: server.url, policy, perSecond };
   const spenders = new Spenders(Array.from({ length: PROCESSES }, () => options));
   try {
