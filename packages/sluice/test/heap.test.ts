@@ -41,3 +41,18 @@ describe('Heap', () => {
     expect(heap.first).toBe(other);
   });
 });
+
+it('adding, deleting and removing an entry takes O(log n) comparisons', () => {
+  const COUNT = 30_000;
+  let ranked = 0;
+  const heap = new Heap<TimedEntry>((entry) => {
+    ranked++;
+    return entry.dueMs;
+  });
+  const entries = Array.from({ length: COUNT }, (_, at) => ({ dueMs: (at * 7919) % COUNT }));
+  for (const entry of entries) heap.add(entry);
+  for (const [at, entry] of entries.entries()) if (at % 2 === 0) heap.delete(entry);
+  for (let first = heap.first; first; first = heap.first) heap.delete(first);
+  // A comparison ranks two entries. Each level of the heap takes up to three comparisons.
+  expect(ranked).toBeLessThan(2 * COUNT * 2 * 3 * Math.log2(COUNT));
+});
